@@ -80,7 +80,7 @@ def stream_costs(rng, folder):
 
     def run(batch):
         place = folder / str(next(starts))
-        names = {"key": "id", "values": "v", "time": "t", "lateness": 3.0, "batch": batch}
+        names = {"key": "id", "values": "v", "time": "t", "allowed_lateness": 3.0, "batch_rows": batch}
         done = wolf_fleet.stream(folder / "rows.csv", wolf.Bank(LEVEL), place / "out", state=place / "state", **names)
         assert done.used == ROWS
 

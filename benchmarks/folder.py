@@ -53,7 +53,7 @@ def main():
     if not (place / "in").exists():
         make(place / "in", keys)
     shutil.rmtree(place / "out", ignore_errors=True)
-    command = [sys.executable, "-m", "wolf", "filter", str(place / "in"), "--by", "id", "--bank", "--step", "60"]
+    command = [sys.executable, "-m", "wolf", "dataset", str(place / "in"), "--by", "id", "--online", "--step", "60"]
     command += ["--set", "level_var=0.1", "--set", "obs_var=1", "--memory", str(MEMORY), "--out", str(place / "out")]
     begun, peak = time.monotonic(), 0
     running = subprocess.Popen(command)

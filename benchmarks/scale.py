@@ -70,7 +70,7 @@ def stream(keys, folder):
             cells = zip(rng.permutation(keys).tolist(), rng.normal(size=(keys, 2)).round(3).tolist(), strict=True)
             file.writelines(f"sensor-{i},{t},{x},{y}\n" for i, (x, y) in cells)
     begun, cpu = time.monotonic(), time.process_time()
-    named = {"key": "id", "values": ["x", "y"], "time": "t", "batch": keys, "every": 3600.0}
+    named = {"key": "id", "values": ["x", "y"], "time": "t", "batch_rows": keys, "commit_interval": 3600.0}
     done = wolf_fleet.stream(
         folder / "rows.csv", wolf.Bank(MODEL, "Learned"), folder / "out", state=folder / "state", **named
     )

@@ -3,10 +3,9 @@
     python benchmarks/soak.py [minutes] [rows a second]
 
 A file grows by rows of a thousand sensors, of which some fall silent and others begin; a percent are outliers, some
-come twice, late, hopelessly late, or are no rows at all. `wolf_fleet.stream` follows the file in a process of its own,
-with a
-commit every second, and its memory is looked at every few seconds. Then it is killed with signal 9, started again to
-finish, and its output is compared, bit for bit, with that of one undisturbed run over the whole file. Needs Linux.
+come twice, late, hopelessly late, or are no rows at all. `wolf_fleet.stream` follows the file in a separate
+process with a commit every second, and its memory is sampled every few seconds. Then it is killed with signal 9 and
+resumed, and its output is compared, bit for bit, with that of an uninterrupted run over the whole file. Needs Linux.
 """
 
 import subprocess
@@ -22,8 +21,9 @@ import wolf
 import wolf_fleet
 
 KEYS, CHURN = 1000, 0.2  # sensors at once, and new ones a second
-LATENESS, FORGET = 3.0, 60.0
-SETTINGS = {"key": "id", "values": "v", "time": "t", "lateness": LATENESS, "forget": FORGET, "every": 1.0}
+LATENESS, IDLE_TIMEOUT = 3.0, 60.0
+SETTINGS = {"key": "id", "values": "v", "time": "t", "allowed_lateness": LATENESS}
+SETTINGS |= {"idle_timeout": IDLE_TIMEOUT, "commit_interval": 1.0}
 LOOK = 2.0  # seconds between two looks at the memory
 WARM = 60.0  # seconds until it is expected to stay flat: as long as it takes until the first keys are forgotten
 
@@ -101,7 +101,7 @@ def main(minutes, rate):
     print(
         f"memory: {warm[0, 1]:.0f} MB after {warm[0, 0]:.0f} s, {warm[-1, 1]:.0f} at the end, {slope:+.2f} MB a minute"
     )
-    print("after signal 9 and a new start: the output of an undisturbed run, bit for bit")
+    print("after signal 9 and a restart: the output of an uninterrupted run, bit for bit")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@
 Needs PySpark, protobuf, Java 17 and psutil. 2-D tracks of four states, `Learned`, Parquet to Parquet, on local[2]; each
 figure is the smallest of three runs after two to warm up, since Java compiles for a while. "whole": each file has all
 rows of its keys, in order. "mixed": files are cut by time. "files": wolf_fleet.spark.filter_parquet, whose rows do not
-pass
-through Java. "no filter": the same rows through Spark and Python, which puts as many columns beside them as the filter
-does. "tuned": Parquet without dictionaries, times as numbers, larger batches. One process writes Parquet as "files"
-does. The stream has ten rows of each key in a micro-batch. It is checked that every row was used, with the same bits.
+pass through Java. "no filter": the same rows through Spark and Python, which appends as many columns as the filter.
+"tuned": Parquet without dictionaries, times as numbers, larger batches. One process writes Parquet as "files" does. The
+stream has ten rows of each key per micro-batch. It is checked that every row was used, with the same bits.
 """
 
 import os
@@ -25,7 +24,7 @@ from pyarrow import dataset, parquet
 
 import wolf
 import wolf_fleet.spark
-from wolf_fleet.datasets.dataset_job import worth_coding
+from wolf_fleet.datasets.dataset_job import dictionary_columns
 
 FILES, BUCKETS, BATCHES, WARM, ROUNDS = 16, 16, 12, 2, 3
 MODEL = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
@@ -101,10 +100,8 @@ def session():
 def one_process(source, out):
     """Read, filter and write in this process, batch by batch."""
     batches = dataset.dataset(source).to_batches(batch_size=65_536)
-    reader = wolf_fleet.datasets.filter_batches(
-        batches, MODEL, method="Learned", key="id", values=["x", "y"], time="at"
-    )
-    coded = worth_coding(reader.schema, dataset.dataset(source).schema.names)
+    reader = wolf.online.filter_batches(batches, MODEL, method="Learned", key="id", values=["x", "y"], time="at")
+    coded = dictionary_columns(reader.schema, dataset.dataset(source).schema.names)
     with parquet.ParquetWriter(out, reader.schema, use_dictionary=coded) as writer:
         for batch in reader:
             writer.write_batch(batch)
@@ -169,7 +166,7 @@ def streams(spark, root, keys, each=10):
         os.utime(path, (1e9 + i, 1e9 + i))
     schema = spark.read.parquet(str(root / "stream")).schema
     source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / "stream"))
-    out = wolf_fleet.spark.stream(source, **HOW, lateness="5 seconds", buckets=BUCKETS)
+    out = wolf_fleet.spark.stream(source, **HOW, allowed_lateness="5 seconds", buckets=BUCKETS)
     writer = out.writeStream.format("parquet").option("checkpointLocation", str(root / "checkpoint"))
     before = cpu()[0]
     query = writer.option("path", str(root / "out-stream")).trigger(availableNow=True).start()

@@ -3,9 +3,9 @@
     python examples/fleet.py
     python examples/fleet.py --sensors 50 --rows 100
 
-Simulates sensors with levels of their own; rows come out of order, and some twice. A tenth of the sensors have a
-fault: spikes, a value that does not change any more, or a clock that lags. The stream is killed once in the middle, as
-a machine would be, and goes on. Tables: what became of the rows, how far the estimates are from the truth, and the
+Simulates sensors with different levels; rows arrive out of order, and some twice. A tenth of the sensors have a
+fault: spikes, a value that does not change any more, or a clock that lags. The stream is killed once in the middle
+and resumed. Tables: counts of rows, how far the estimates are from the truth, and the
 sensors that were flagged most.
 """
 
@@ -31,7 +31,7 @@ class Killed(Exception):  # noqa: N818
 
 
 def simulate(sensors, rows, seed):
-    """Give truth and rows in the order of arrival: (sensor, time, value), and the fault of each sensor."""
+    """Return the truth, the rows in order of arrival (sensor, time, value), and the fault of each sensor."""
     rng = np.random.default_rng(seed)
     truth = 20 + 5 * rng.normal(size=sensors) + np.cumsum(np.sqrt(LEVEL_VAR) * rng.normal(size=(rows, sensors)), axis=0)
     values = truth + np.sqrt(OBS_VAR) * rng.normal(size=truth.shape)
@@ -49,7 +49,7 @@ def simulate(sensors, rows, seed):
 
 
 def make_bank():
-    prior = wolf.Gaussian([0.0], [[1e12]])  # a new sensor begins at its first reading
+    prior = wolf.Gaussian([0.0], [[1e12]])  # diffuse: a new sensor starts at its first reading
     return wolf.Bank(wolf.models.local_level(LEVEL_VAR, OBS_VAR, prior))
 
 
@@ -57,17 +57,17 @@ def run(folder, rows):
     """Stream the rows from a file, with a kill in the middle."""
     source = folder / "rows.csv"
     source.write_text("sensor,time,value\n" + "".join(f"{s},{t},{v:.3f}\n" for s, t, v in rows))
-    settings = {"key": "sensor", "values": "value", "time": "time", "lateness": LATENESS, "step": MINUTE}
-    settings |= {"state": folder / "state", "batch": max(1, len(rows) // 5)}
+    settings = {"key": "sensor", "values": "value", "time": "time", "allowed_lateness": LATENESS, "step": MINUTE}
+    settings |= {"state": folder / "state", "batch_rows": max(1, len(rows) // 5)}
 
     def kill(done):
         if done.epoch == 2:
             raise Killed
 
     try:
-        wolf_fleet.stream(source, make_bank(), folder / "clean", told=kill, **settings)
+        wolf_fleet.stream(source, make_bank(), folder / "clean", on_progress=kill, **settings)
     except Killed:
-        print("killed after two commits; the same call goes on:\n")
+        print("killed after two commits; the same call resumes:\n")
     done = wolf_fleet.stream(source, make_bank(), folder / "clean", **settings)
     return done, pyarrow.concat_tables(parquet.read_table(part) for part in parts(folder / "state"))
 
@@ -86,8 +86,8 @@ def main(sensors=1000, rows=200, seed=1):
     for fault in ("", *FAULTS):
         mine = faults[who] == fault
         if mine.any():
-            told = f"{np.mean(raw[mine]):>14.2f}{np.mean(miss[mine]):>10.2f}{np.mean(flagged[mine]):>9.1%}"
-            print(f"{fault or 'sound':<12}{np.sum(faults == fault):>9}{told}")
+            cells = f"{np.mean(raw[mine]):>14.2f}{np.mean(miss[mine]):>10.2f}{np.mean(flagged[mine]):>9.1%}"
+            print(f"{fault or 'sound':<12}{np.sum(faults == fault):>9}{cells}")
     share = np.bincount(who, flagged, sensors) / np.maximum(np.bincount(who, minlength=sensors), 1)
     worst = ", ".join(f"{s} ({share[s]:.0%}{', ' + faults[s] if faults[s] else ''})" for s in np.argsort(-share)[:5])
     print(f"\nmost flagged: {worst}")

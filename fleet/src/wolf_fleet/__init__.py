@@ -5,20 +5,33 @@ Names are imported when they are first used, so that `wolf_fleet.stream` needs n
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # for type checkers; `_HOMES` below states the same for the interpreter
-    from wolf_fleet import spark
+if TYPE_CHECKING:  # for type checkers; `_MODULES` below states the same for the interpreter
+    from wolf_fleet import datasets, service, spark, streaming
     from wolf_fleet.datasets import filter_dataset, filter_folder
+    from wolf_fleet.service.server import serve
     from wolf_fleet.service.service import Service
     from wolf_fleet.streaming.stream import stream
 
-__all__ = ["Service", "filter_dataset", "filter_folder", "spark", "stream"]
+__all__ = [
+    "Service",
+    "datasets",
+    "filter_dataset",
+    "filter_folder",
+    "serve",
+    "service",
+    "spark",
+    "stream",
+    "streaming",
+]
 
-_HOMES = {
+_MODULES = {
     "Service": "wolf_fleet.service.service",
     "filter_dataset": "wolf_fleet.datasets",
     "filter_folder": "wolf_fleet.datasets",
+    "serve": "wolf_fleet.service.server",
     "stream": "wolf_fleet.streaming.stream",
 }
+_SUBPACKAGES = ("datasets", "service", "spark", "streaming")
 
 if not TYPE_CHECKING:
 
@@ -26,10 +39,10 @@ if not TYPE_CHECKING:
         """Import a public name when it is first used."""
         from importlib import import_module
 
-        if name in _HOMES:
-            found = getattr(import_module(_HOMES[name]), name)
-        elif name == "spark":
-            found = import_module("wolf_fleet.spark")
+        if name in _MODULES:
+            found = getattr(import_module(_MODULES[name]), name)
+        elif name in _SUBPACKAGES:
+            found = import_module(f"wolf_fleet.{name}")
         else:
             raise AttributeError(f"module 'wolf_fleet' has no attribute {name!r}")
         globals()[name] = found

@@ -53,7 +53,7 @@ def files(spark, root):
 def stream(spark, root):
     schema = spark.read.parquet(str(root / "in")).schema
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / "in"))
-    out = wolf_fleet.spark.stream(rows, **HOW, lateness=LATENESS, buckets=BUCKETS)
+    out = wolf_fleet.spark.stream(rows, **HOW, allowed_lateness=LATENESS, buckets=BUCKETS)
     writer = out.writeStream.format("parquet").option("checkpointLocation", str(root / "checkpoint"))
     query = writer.option("path", str(root / "stream")).trigger(availableNow=True).start()
     query.awaitTermination()

@@ -282,7 +282,7 @@ def test_two_kills_of_executors_lose_and_double_nothing(rows, tmp_path):
 
 
 def test_the_page_runs_as_it_stands(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
     assert len(blocks) == 4
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}

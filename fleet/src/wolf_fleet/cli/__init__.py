@@ -1,1 +1,1 @@
-"""The commands of wolf-fleet."""
+"""Commands of wolf-fleet: `wolf stream`, `wolf serve`, `wolf dataset` and `wolf pipe`."""

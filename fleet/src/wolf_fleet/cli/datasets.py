@@ -1,87 +1,109 @@
-"""What `wolf filter` does to a folder: find the columns in its first rows, and clean it bucket by bucket."""
+"""Implementation of `wolf dataset`: detect the columns of a folder from its first rows, filter it bucket by bucket."""
 
 import dataclasses
 from typing import Any
 
-from wolf.cleaning import column_roles as finding
-from wolf.cleaning import io
+from wolf.cleaning import column_roles, io
 from wolf.cli.commands import filter
 from wolf.cli.progress import Progress
 from wolf_fleet.cli import stream
-from wolf_fleet.datasets import filesystem, filter_dataset, partitions
-from wolf_fleet.datasets.cleaning_job import filter_folder
-from wolf_fleet.datasets.dataset_job import Foldered
+from wolf_fleet.datasets import DatasetSummary, filesystem, filter_dataset, filter_folder, partitions
 
-TEXT = ("missing", "no_header", "skip", "comment", "decimal", "day_first", "zone")  # options of files of text
-HINDSIGHT = ("model", "smooth", "level", "live", "patience", "longest_fault")
-GIGABYTE = 2**30
+BYTES_PER_GIGABYTE = 2**30
+# Options of the retrospective filter: name on the command line, and name in `wolf.filter_frame`.
+CLEANING_OPTIONS = {
+    "smooth": "smooth",
+    "causal": "live",
+    "patience": "patience",
+    "max_fault_length": "longest_fault",
+}
+AUTO_MODEL, ONLINE_MODEL = "auto", "local-level"
 
 
 def run(
     source: str, out: str, method: str | None, options: dict[str, Any], progress: Progress
-) -> tuple[Foldered, list[str]]:
-    """Clean a folder.
+) -> tuple[DatasetSummary, list[str]]:
+    """Filter a folder.
 
     Args:
         source: folder.
-        out: folder to write.
+        out: folder for the output.
         method: name with options.
         options: of the command.
-        progress: told how far it is.
+        progress: progress display.
 
     Returns:
-        What was done, and what a person should know.
+        The counts, and notes on how the columns were interpreted.
     """
-    if options["by"] is None:
-        raise ValueError("a folder is cleaned series by series: name the column that tells them apart with --by")
-    for name in (*TEXT, "forecast"):
-        if options[name]:
-            raise ValueError(f"--{name.replace('_', '-')} is for single files; a folder holds Parquet or Arrow files")
+    _check_options(options)
     time, values, notes = find_columns(source, options["time"], options["values"], options["by"])
-    memory = None if options["memory"] is None else options["memory"] * GIGABYTE
-    same: Any = {"time": time, "memory": memory, "workers": options["workers"], "told": _told(progress)}
-    if options["bank"]:
-        bank = stream.make_bank(_model_of(options["model"]), options["settings"], method, len(values))
-        more: Any = {"key": options["by"], "values": values, "step": options["step"] or 1.0, "level": options["level"]}
-        return filter_dataset(source, out, bank.model, bank.method, **more, **same), notes
-    chosen: Any = {name: options[name] for name in HINDSIGHT}
+    memory = None if options["memory"] is None else options["memory"] * BYTES_PER_GIGABYTE
+    shared: Any = {"time": time, "memory": memory, "workers": options["workers"], "level": options["level"]}
+    shared |= {"on_progress": _progress_callback(progress)}
+    if options["online"]:
+        name = ONLINE_MODEL if options["model"] == AUTO_MODEL else options["model"]
+        bank = stream.make_bank(name, options["settings"], method, len(values))
+        step = 1.0 if options["step"] is None else options["step"]
+        named: Any = {"key": options["by"], "values": values, "step": step}
+        return filter_dataset(source, out, bank.model, bank.method, **named, **shared), notes
+    chosen: Any = {theirs: options[ours] for ours, theirs in CLEANING_OPTIONS.items()}
     chosen |= {"method": filter.parse_method(method), "parameters": filter.parse_settings(options["settings"])}
-    return filter_folder(source, out, by=options["by"], values=values, **chosen, **same), notes
+    chosen |= {"model": options["model"]}
+    return filter_folder(source, out, by=options["by"], values=values, **chosen, **shared), notes
 
 
-def _model_of(name: str) -> str:
-    return "local-level" if name == "auto" else name
+def _check_options(options: dict[str, Any]) -> None:
+    """Raise a `ValueError` for options that have no effect together."""
+    given = [f"--{name.replace('_', '-')}" for name in CLEANING_OPTIONS if options[name]]
+    if options["online"] and given:
+        raise ValueError(
+            f"{given[0]} has no effect with --online, which filters each row without later ones; remove it"
+        )
+    if options["step"] is not None and not options["online"]:
+        raise ValueError("--step has no effect without --online: the step is estimated from the times; remove it")
 
 
-def _told(progress: Progress) -> Any:
-    """Show how far it is."""
+def _progress_callback(progress: Progress) -> Any:
+    """Create the callback that updates a progress display."""
 
-    def told(words: str, done: int, total: int) -> None:
-        if words != progress.label:
-            progress.say(words, total)
+    def on_progress(phase: str, done: int, total: int) -> None:
+        if phase != progress.label:
+            progress.say(phase, total)
         progress.done = done
 
-    return told
+    return on_progress
 
 
 def find_columns(
-    source: str, time: tuple[str, ...], values: tuple[str, ...], by: str
+    source: str, time: str | None, values: tuple[str, ...], by: str
 ) -> tuple[str | None, list[str], list[str]]:
-    """Find the time and the values in the first rows of a folder, where they are not named."""
-    head = partitions.first_rows(partitions.open_folder(filesystem.find(source)))
+    """Determine the time and value columns from the first rows of a folder where they are not given.
+
+    Args:
+        source: folder.
+        time: name of the time column, or None.
+        values: names of value columns, or none.
+        by: name of the column that identifies the series.
+
+    Returns:
+        The time column or None, the value columns, and notes on how they were found.
+    """
+    head = partitions.first_rows(partitions.open_folder(filesystem.locate(source)))
     table = io.Table(source, head, "parquet", ",", lambda: iter(head.to_batches()))
-    if len(time) > 1:
-        raise ValueError("the time of a folder is one column; put date and time of day together first")
     notes: list[str] = []
     if by not in head.column_names:
         raise ValueError(f"there is no column {by!r}; there are {', '.join(map(repr, head.column_names))}")
-    known = finding.describe(table)
-    dated = time[0] if time else finding.find_time(table, known, {by, *values}, notes)
-    if not values and finding.find_place(known, values):
-        raise ValueError("positions on the globe are cleaned file by file; name columns with --value to filter these")
-    return dated, list(dict.fromkeys(values)) or [finding.find_value(table, known, {dated, by}, notes)], notes
+    known = column_roles.describe(table)
+    found = time if time else column_roles.find_time(table, known, {by, *values}, notes)
+    if not values and column_roles.find_place(known, values):
+        raise ValueError(
+            "the folder contains latitudes and longitudes: give value columns with --value, "
+            "or clean the tracks file by file with `wolf filter`"
+        )
+    names = list(dict.fromkeys(values)) or [column_roles.find_value(table, known, {found, by}, notes)]
+    return found, names, notes
 
 
-def facts(done: Foldered, notes: list[str]) -> dict[str, Any]:
-    """Say the same by name."""
-    return dataclasses.asdict(dataclasses.replace(done, parts=())) | {"out": str(done.out), "notes": notes}
+def facts(summary: DatasetSummary, notes: list[str]) -> dict[str, Any]:
+    """Return the counts by name, with the output folder and the notes."""
+    return dataclasses.asdict(dataclasses.replace(summary, parts=())) | {"out": str(summary.out), "notes": notes}

@@ -1,4 +1,4 @@
-"""A dataset of many keys through banks of filters, on all cores, within a bound of memory."""
+"""Online filtering of a data set with many keys by banks of filters, on all cores, within a memory limit."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -15,8 +15,9 @@ from wolf.runtime.hashing import fingerprint
 from wolf.statespace import Model
 from wolf_fleet.datasets import dataset_job, executors, filesystem, partitions
 
-BATCH = 65_536  # rows that go through a bank at once, and of a row group that is written; more leave the cache
-COPIES, PER_ROW = 3, 100  # of the rows of a bucket: read, sorted, written; order, times, states
+BATCH_ROWS = 65_536  # rows per call of the bank, and per row group of the output; larger batches leave the CPU cache
+NUM_COPIES = 3  # of the rows of a bucket in memory: as read, sorted, as written
+EXTRA_BYTES_PER_ROW = 100  # for order, times and states
 
 
 def filter_dataset(
@@ -32,32 +33,35 @@ def filter_dataset(
     level: float = 0.95,
     memory: float | None = None,
     workers: int | None = None,
-    told: Callable[[str, int, int], None] | None = None,
-) -> dataset_job.Foldered:
-    """Filter a folder of Parquet or Arrow files that may be larger than memory, each key by itself.
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> dataset_job.DatasetSummary:
+    """Filter a folder of Parquet or Arrow files that may be larger than memory, each key by its own filter.
 
-    The numbers are those of `filter_batches`, with the rows of each key in the order of time. After a kill the same
-    call goes on where it was.
+    The results are those of `wolf.online.filter_batches`, with the rows of each key in the order of time. After an
+    interruption, the same call resumes.
 
     Args:
-        source: folder, with folders such as `day=2024-05-01` in it or not.
-        out: folder for `part-00000.parquet` and so on. All rows of a key are in one of them, in order of key and time.
-        model: fixed in time.
+        source: folder, with or without subfolders such as `day=2024-05-01`.
+        out: folder for `part-00000.parquet` and so on. All rows of a key are in one file, in order of key and time.
+        model: time-invariant model.
         method: as in `wolf.filter`.
-        key: name of the column that says whose a row is, of text or integers.
-        values: name of the column that is filtered, or names; null is missing.
-        time: name of the column of times: numbers, or time stamps, which count as seconds. Without it rows of a key
-            are taken in the order of files and rows.
-        step: length of a step of the model, in the unit of the times.
+        key: name of the column that identifies the series of a row, text or integers.
+        values: name of the column to filter, or names; null is missing.
+        time: name of the column of times: numbers, or time stamps, which count as seconds. Without it the rows of a
+            key are filtered in the order of files and rows.
+        step: length of a model step, in the unit of the times.
         level: probability of the intervals.
-        memory: bytes that all processes together may take; half of the machine's if None.
-        workers: number of processes; as many as there are cores if None.
-        told: called with what is being done, the rows done since this start and those to do.
+        memory: bytes that all processes together may use; half of the machine's memory if None.
+        workers: number of processes; one per core if None.
+        on_progress: called with the name of the phase, the rows done in this call and the rows to do.
+
+    Returns:
+        Counts of rows, keys and outliers; `parts` has them per file.
     """
-    place, bank = filesystem.find(source), Bank(model, method)
-    work, settings = plan(place, bank, key=key, values=values, time=time, step=step, level=level)
-    team = executors.Processes(workers, memory)
-    return dataset_job.run(place, filesystem.find(out), key, work, settings, team, told)
+    location, bank = filesystem.locate(source), Bank(model, method)
+    job, settings = plan(location, bank, key=key, values=values, time=time, step=step, level=level)
+    executor = executors.ProcessExecutor(workers, memory)
+    return dataset_job.run(location, filesystem.locate(out), key, job, settings, executor, on_progress)
 
 
 def plan(
@@ -69,19 +73,19 @@ def plan(
     time: str | None,
     step: float,
     level: float,
-) -> tuple["Banked", dict[str, Any]]:
-    """Check what `filter_dataset` was asked; give the work, and what tells it from another."""
+) -> tuple["BankJob", dict[str, Any]]:
+    """Validate the arguments of `filter_dataset`; return the job, and the settings that identify it."""
     names = (values,) if isinstance(values, str) else tuple(values)
     check_columns(partitions.open_folder(source).schema, bank, key, names, time)
     validation.positive_number("step", step)
-    work = Banked(bank.model, bank.method, key, names, time, step, validation.level(level))
+    job = BankJob(bank.model, bank.method, key, names, time, step, validation.confidence_level(level))
     settings: dict[str, Any] = {"model": fingerprint(bank.model), "method": fingerprint(bank.method)}
-    return work, settings | {"values": list(names), "time": time, "step": step, "level": level}
+    return job, settings | {"values": list(names), "time": time, "step": step, "level": level}
 
 
 @dataclasses.dataclass(frozen=True)
-class Banked:
-    """The work of `filter_dataset` on a bucket; attributes as its arguments."""
+class BankJob:
+    """Job of `filter_dataset` for one bucket; attributes are its arguments."""
 
     model: Any
     method: Any
@@ -91,9 +95,9 @@ class Banked:
     step: float
     level: float
 
-    def room(self, row: float) -> float:
-        """Say how many bytes a row takes while it is worked on."""
-        return COPIES * row + PER_ROW
+    def bytes_per_row(self, row_bytes: float) -> float:
+        """Estimate the memory that a row needs while it is filtered."""
+        return NUM_COPIES * row_bytes + EXTRA_BYTES_PER_ROW
 
     def __call__(self, table: Any, write: Callable[[Any], None]) -> dict[str, int]:
         """Filter a bucket."""
@@ -102,10 +106,10 @@ class Banked:
         rank = partitions.rank(table[self.key], self.key)
         times = None if self.time is None else read_times(table[self.time].combine_chunks(), self.time)
         mixed = times is not None and (times[1:] < times[:-1]).any()
-        table = table.take(np.lexsort((np.asarray(times), rank)) if mixed else partitions.sort(rank))
+        table = table.take(np.lexsort((np.asarray(times), rank)) if mixed else partitions.argsort(rank))
         bank, counts = Bank(self.model, self.method), {"outliers": 0, "unused": 0}
         named: Any = {"key": self.key, "values": self.values, "time": self.time, "step": self.step, "level": self.level}
-        out = filter_batches(table.to_reader(BATCH), bank, **named)
+        out = filter_batches(table.to_reader(BATCH_ROWS), bank, **named)
         for batch in out:
             results = [batch.column(name) for name in out.schema.names[table.num_columns :]]
             flags = [column.fill_null(False) for column in results if pyarrow.types.is_boolean(column.type)]

@@ -1,4 +1,4 @@
-"""A folder of Parquet that is larger than memory, cleaned as `wolf.filter_frame` cleans a frame."""
+"""Cleaning of a folder of Parquet files that is larger than memory, with the results of `wolf.filter_frame`."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,7 +16,8 @@ from wolf.results.views.data_frame import narwhals
 from wolf.runtime.hashing import fingerprint
 from wolf_fleet.datasets import dataset_job, executors, filesystem, partitions
 
-COPIES, PER_ROW = 4, 400  # bytes of a row while it is cleaned, beside its own: results, and what a fit needs
+NUM_COPIES = 4  # of the rows of a bucket in memory
+EXTRA_BYTES_PER_VALUE = 400  # for results and the fit
 
 
 def filter_folder(
@@ -28,48 +29,52 @@ def filter_folder(
     values: str | list[str] | None = None,
     memory: float | None = None,
     workers: int | None = None,
-    told: Callable[[str, int, int], None] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
-) -> dataset_job.Foldered:
+) -> dataset_job.DatasetSummary:
     """Clean the readings in a folder of Parquet or Arrow files, series by series, on all cores.
 
-    The numbers are those of `wolf.filter_frame` on all rows at once. After a kill the same call goes on where it was.
+    The results are those of `wolf.filter_frame` on all rows at once. After an interruption, the same call resumes.
 
     Args:
-        source: folder, with folders such as `day=2024-05-01` in it or not.
+        source: folder, with or without subfolders such as `day=2024-05-01`.
         out: folder for `part-00000.parquet` and so on: rows in the order of the source, all of a series in one file.
-        by: column that tells series apart, of text or integers.
-        time: column of times, numbers or dates; even steps in the order of files and rows without it.
-        values: column of readings, or several. Default: the only column of numbers.
-        memory: bytes that all processes together may take; half of the machine's if None. The rows of a series are in
-            memory at once.
-        workers: number of processes; as many as there are cores if None.
-        told: called with what is being done, the rows done since this start and those to do.
-        **options: model, method, parameters, smooth, level, live, patience and longest_fault, as in
-            `wolf.filter_frame`.
+        by: column that identifies the series, text or integers.
+        time: column of times, numbers or dates; without it, even steps in the order of files and rows.
+        values: column of readings, or several. Default: the only numeric column.
+        memory: bytes that all processes together may use; half of the machine's memory if None. The rows of one series
+            must fit.
+        workers: number of processes; one per core if None.
+        on_progress: called with the name of the phase, the rows done in this call and the rows to do.
+        **options: further options of `wolf.filter_frame` except `forecast`: model, method, parameters, smooth, level,
+            and the options for online filtering and for the duration of faults.
+
+    Returns:
+        Counts of rows, series and outliers; `parts` has them per file.
     """
     unknown = options.keys() - {field.name for field in dataclasses.fields(Options)} | options.keys() & {"forecast"}
     if unknown:
-        raise ValueError(f"filter_folder does not take {', '.join(sorted(unknown))}")
+        raise ValueError(f"filter_folder has no option {', '.join(sorted(unknown))}")
     given = options | {"parameters": validation.mapping("parameters", options.get("parameters"), "{'obs_var': 1.0}")}
-    place = filesystem.find(source)
-    head = partitions.first_rows(partitions.open_folder(place))
+    location = filesystem.locate(source)
+    head = partitions.first_rows(partitions.open_folder(location))
     names = value_names(narwhals().from_native(head, eager_only=True), time, values, by)
     blocks = column_blocks(Options(**given), names)
-    work = Cleaned(by, time, tuple(names), tuple(map(tuple, blocks)), tuple(sorted(given.items())))
+    job = CleaningJob(by, time, tuple(names), tuple(map(tuple, blocks)), tuple(sorted(given.items())))
     settings = {"time": time, "values": names, "options": fingerprint(given)}
-    return dataset_job.run(place, filesystem.find(out), by, work, settings, executors.Processes(workers, memory), told)
+    executor = executors.ProcessExecutor(workers, memory)
+    return dataset_job.run(location, filesystem.locate(out), by, job, settings, executor, on_progress)
 
 
 @dataclasses.dataclass(frozen=True)
-class Cleaned:
-    """The work of `filter_folder` on a bucket.
+class CleaningJob:
+    """Job of `filter_folder` for one bucket.
 
     Attributes:
-        by: column that tells series apart.
+        by: column that identifies the series.
         time: column of times.
         values: columns of readings.
-        blocks: which of them are filtered together.
+        blocks: groups of them that are filtered jointly.
         options: of `filter_frame`.
     """
 
@@ -79,9 +84,9 @@ class Cleaned:
     blocks: tuple[tuple[int, ...], ...]
     options: tuple[tuple[str, Any], ...]
 
-    def room(self, row: float) -> float:
-        """Say how many bytes a row takes while it is worked on."""
-        return COPIES * row + PER_ROW * len(self.values)
+    def bytes_per_row(self, row_bytes: float) -> float:
+        """Estimate the memory that a row needs while it is cleaned."""
+        return NUM_COPIES * row_bytes + EXTRA_BYTES_PER_VALUE * len(self.values)
 
     def __call__(self, table: Any, write: Callable[[Any], None]) -> dict[str, int]:
         """Clean a bucket."""
@@ -99,11 +104,11 @@ class Cleaned:
         results = spread_rows(done, rows.names, len(table), set(table.column_names))
         counts = {"keys": len(rows.labels or []), "failed": len(failed)}
         counts |= {"outliers": sum(each.flagged for each in done)}
-        write(self._laid_out(table, results))
+        write(self._append_results(table, results))
         return counts | {"unused": len(table) * len(self.blocks) - sum(len(each.values) for each in done)}
 
-    def _laid_out(self, table: Any, results: dict[str, np.ndarray]) -> Any:
-        """Put results into columns that are the same in every bucket, null where a series failed."""
+    def _append_results(self, table: Any, results: dict[str, np.ndarray]) -> Any:
+        """Append result columns with the same schema for every bucket; null where a series failed."""
         import pyarrow
 
         special = {"outlier": pyarrow.bool_(), "kind": pyarrow.string()}

@@ -1,7 +1,7 @@
-"""A folder larger than memory, bucket by bucket, on all cores; after a kill the same call goes on.
+"""Resumable job on a folder larger than memory, bucket by bucket, on all cores.
 
-`_wolf/manifest.json` in the output says what is being done, to which files. A chunk that was spread and a bucket that
-was filtered are told by files that are written whole or not at all, so what is there is done.
+`_wolf/manifest.json` in the output records the settings and the input files. A shuffled chunk or a filtered bucket is
+complete if its file exists, because files are written atomically; the same call after an interruption does the rest.
 """
 
 import dataclasses
@@ -17,44 +17,42 @@ import numpy as np
 from wolf.results import count
 from wolf.runtime import checkpoints
 from wolf_fleet.datasets import partitions, worker_process
-from wolf_fleet.datasets.executors import Team
+from wolf_fleet.datasets.executors import Executor
 from wolf_fleet.datasets.filesystem import Location
 
-FORMAT, VERSION = "wolf-folder", 2
-WORK, SUCCESS = "_wolf", "_SUCCESS"  # readers of datasets pass over names that begin so
-MOST = 2**28  # bytes of a chunk; beyond, nothing gets faster
-COPIES = 6  # of the rows of a chunk, while it is spread
-BUCKETS_EACH = 4  # at least, of a process, so that all have work to the end
-SPARKS = (
-    b"org.apache.spark"  # how Spark's own notes in a file begin: it would read the columns that they name, and no more
-)
-Told = Callable[[str, int, int], None]
+FORMAT, VERSION = "wolf-folder", 3
+WORK_FOLDER, SUCCESS_FILE = "_wolf", "_SUCCESS"  # readers of datasets skip names that begin with an underscore
+MAX_CHUNK_BYTES = 2**28  # larger chunks are not faster
+CHUNK_COPIES = 6  # of the rows of a chunk in memory while it is shuffled
+MIN_BUCKETS_PER_PROCESS = 4  # so that all processes stay busy to the end
+SPARK_METADATA = b"org.apache.spark"  # prefix of Spark's schema in Parquet metadata: Spark would read its columns only
+ProgressCallback = Callable[[str, int, int], None]
 
 
-class Work(Protocol):
-    """What is done to the rows of a bucket; sent to other processes."""
+class BucketJob(Protocol):
+    """Job on the rows of a bucket; sent to other processes."""
 
-    def room(self, row: float) -> float:
-        """Say how many bytes a row takes while it is worked on, of one that takes `row` as it is."""
+    def bytes_per_row(self, row_bytes: float) -> float:
+        """Estimate the memory that a row needs during the job, from its size as read."""
         ...
 
     def __call__(self, table: Any, write: Callable[[Any], None]) -> dict[str, int]:
-        """Hand tables to `write`, in order; give counts to be summed."""
+        """Pass result tables to `write`, in order; return counts to be summed."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
-class Foldered:
-    """What was done to a folder, earlier starts included.
+class DatasetSummary:
+    """Counts of a job on a folder, earlier calls included.
 
     Attributes:
-        out: folder with a file `part-00000.parquet` for each bucket; all rows of a key are in one.
-        rows: that were read.
+        out: folder with a file `part-00000.parquet` per bucket; all rows of a key are in one.
+        rows: rows that were read.
         keys: number of series.
-        outliers: rows that were called so.
-        unused: rows that are null in the output, because their key had one of the same time, or its series failed.
+        outliers: rows that were flagged.
+        unused: rows without results, because their key had a row of the same time, or its series failed.
         failed: series that could not be filtered.
-        parts: the same for each file, with its name.
+        parts: the same counts per file, with its name.
     """
 
     out: Path | str
@@ -66,13 +64,13 @@ class Foldered:
     parts: tuple[dict[str, Any], ...] = dataclasses.field(default=(), repr=False)
 
     def __str__(self) -> str:
-        """Tell it in a few lines."""
-        told = [f"{count(self.rows, 'row')} of {count(self.keys, 'key')}, {count(self.outliers, 'outlier')}"]
+        """Format the counts as a few lines of text."""
+        lines = [f"{count(self.rows, 'row')} of {count(self.keys, 'key')}, {count(self.outliers, 'outlier')}"]
         if self.unused:
-            told.append(f"{count(self.unused, 'row')} not used")
+            lines.append(f"{count(self.unused, 'row')} not used")
         if self.failed:
-            told.append(f"{self.failed:,} series could not be filtered")
-        return "\n".join([*told, f"wrote {self.out}"])
+            lines.append(f"{self.failed:,} series could not be filtered")
+        return "\n".join([*lines, f"wrote {self.out}"])
 
 
 COUNTS = ("rows", "keys", "outliers", "unused", "failed")
@@ -82,77 +80,79 @@ def run(
     source: Location,
     out: Location,
     key: str,
-    work: Work,
+    job: BucketJob,
     settings: dict[str, Any],
-    team: Team,
-    told: Told | None = None,
-    anew: bool = False,
-    whole: bool = False,
-) -> Foldered:
-    """Work on all buckets of a folder that are not done yet.
+    executor: Executor,
+    on_progress: ProgressCallback | None = None,
+    overwrite: bool = False,
+    whole_keys: bool = False,
+) -> DatasetSummary:
+    """Run a job on all buckets of a folder that are not complete.
 
     Args:
         source: folder of Parquet or Arrow files.
-        out: folder, made if it is not there.
-        key: column whose values say which rows belong together.
-        work: done to each bucket.
-        settings: that tell this work from another; an earlier start must have had the same.
-        team: that does it.
-        told: called with what is being done, rows done since this start, and rows to do.
-        anew: remove what an earlier run has written, in place of going on with it.
-        whole: each file has all rows of its keys.
+        out: folder for the output, created if missing.
+        key: column whose values identify the series.
+        job: to run on each bucket.
+        settings: that identify the job; an earlier call must have had the same.
+        executor: that runs it.
+        on_progress: called with the name of the phase, the rows done in this call, and the rows to do.
+        overwrite: delete the output of an earlier call instead of resuming.
+        whole_keys: each file has all rows of its keys.
     """
     found = partitions.list_files(source)
     check_apart(source, out)
     data = partitions.open_files(source, [name for name, _, _ in found])
     if key not in data.schema.names:
         raise ValueError(f"there is no column {key!r}; there are {', '.join(map(repr, data.schema.names))}")
-    if anew:
+    if overwrite:
         _check_own(out)
     out.make()
-    (out / WORK).make()
-    held = None
+    (out / WORK_FOLDER).make()
+    lock = None
     if out.system is None:
-        held = checkpoints.hold(Path((out / WORK / "lock").path), f"another process is writing to {out}")
+        lock = checkpoints.hold(Path((out / WORK_FOLDER / "lock").path), f"another process is writing to {out}")
     try:
-        if anew:
+        if overwrite:
             _remove(out)
-        manifest = _begin(source, found, out, data, work, settings | {"key": key, "whole": whole}, team)
+        settings = settings | {"key": key, "whole_keys": whole_keys}
+        manifest = _begin(source, found, out, data, job, settings, executor)
         if "done" not in manifest:
-            _do(_Job(data, key, out, manifest, work, team, told or _silent))
-        return Foldered(Path(out.given) if out.system is None else out.given, **manifest["done"], parts=_parts(out))
+            _run_all(_Run(data, key, out, manifest, job, executor, on_progress or _ignore_progress))
+        folder = Path(out.given) if out.system is None else out.given
+        return DatasetSummary(folder, **manifest["done"], parts=_part_counts(out))
     finally:
-        if held is not None:
-            os.close(held)
+        if lock is not None:
+            os.close(lock)
 
 
 def _check_own(out: Location) -> None:
-    """Refuse to write over what is not of an earlier run."""
-    ours = (out / WORK / "manifest.json").exists()
+    """Raise a `ValueError` if a folder to overwrite was not written by an earlier call."""
+    ours = (out / WORK_FOLDER / "manifest.json").exists()
     if out.exists() and not ours and (not out.is_folder() or out.list(deep=True)):
-        raise ValueError(f"{out} was not written by wolf, and is not removed; choose another place")
+        raise ValueError(f"{out} was not written by wolf and is not overwritten; choose another folder")
 
 
 def _remove(out: Location) -> None:
-    """Remove what an earlier run has written."""
-    for place in (out, out / WORK):
-        own = ("part-", ".part-", SUCCESS) if place is out else ("part-", ".", "rows-", "manifest")
+    """Delete the output of an earlier call."""
+    for place in (out, out / WORK_FOLDER):
+        own = ("part-", ".part-", SUCCESS_FILE) if place is out else ("part-", ".", "rows-", "manifest")
         for name in sorted(name for name, _, _ in place.list() if name.startswith(own)):
             (place / name).remove()
 
 
 def check_apart(source: Location, out: Location) -> None:
-    """Refuse to write into what is read, or around it."""
+    """Raise a `ValueError` if one of the two folders contains the other."""
     if source.system != out.system:
         return
     place, other = (Path(each.path).resolve() if each.system is None else Path(each.path) for each in (source, out))
     if other.is_relative_to(place):
-        raise ValueError(f"{out} lies in {source}, which is read; choose another place to write")
+        raise ValueError(f"the output {out} lies in the input {source}; choose another folder")
     if place.is_relative_to(other):
-        raise ValueError(f"{source}, which is read, lies in {out}; choose another place to write")
+        raise ValueError(f"the input {source} lies in the output {out}; choose another folder")
 
 
-def _silent(words: str, done: int, total: int) -> None:
+def _ignore_progress(phase: str, done: int, total: int) -> None:
     pass
 
 
@@ -161,35 +161,36 @@ def _begin(
     found: list[tuple[str, int, int]],
     out: Location,
     data: Any,
-    work: Work,
+    job: BucketJob,
     settings: dict[str, Any],
-    team: Team,
+    executor: Executor,
 ) -> dict[str, Any]:
-    """Read what an earlier start has settled, or settle it: how many buckets, how large a chunk."""
+    """Read the manifest of an earlier call, or write one with the number of buckets and the size of a chunk."""
     about = {"settings": settings, "files": found}
     about = json.loads(json.dumps({"format": FORMAT, "version": VERSION} | about))
-    path = out / WORK / "manifest.json"
+    path = out / WORK_FOLDER / "manifest.json"
     if path.exists():
         manifest = dict(json.loads(path.read()))
         for name, mine in about.items():
             if manifest.get(name) != mine:
-                what = {"settings": "other settings", "files": "other files, or they have changed since"}
+                what = {"settings": "other settings", "files": "other input files, or they have changed"}
                 words = what.get(name, "another version of wolf")
-                raise ValueError(f"{out} was begun with {words}; go on with the same, or choose another folder")
+                raise ValueError(f"{out} was started with {words}; use the same, or choose another folder")
         return manifest
     if any(name.endswith(".parquet") for name, _, _ in out.list()):
-        raise ValueError(f"{out} holds files of something else; give an empty folder, or one to go on with")
+        raise ValueError(f"{out} contains other Parquet files; give an empty folder, or one to resume")
     rows, size = data.count_rows(), partitions.row_size(data)
     if not rows:
         raise ValueError(f"{source} has no rows")
-    wanted = math.ceil(rows * work.room(size) / team.room)
-    chunk_rows = min(min(team.room / COPIES, MOST) / size, rows / team.count)
-    settled = {"rows": rows, "buckets": max(wanted, BUCKETS_EACH * team.count), "chunk_rows": math.ceil(chunk_rows)}
-    settled |= {"room_rows": math.floor(team.room / work.room(size))}
-    # A range of keys cannot be cut as finely as by a hash, but there must be work for all, and a kill cost little.
-    settled |= {"most_rows": min(settled["room_rows"], math.ceil(rows / team.count / 2))}
-    _write(path, about | settled)
-    return about | settled
+    wanted = math.ceil(rows * job.bytes_per_row(size) / executor.row_memory)
+    chunk_rows = min(min(executor.row_memory / CHUNK_COPIES, MAX_CHUNK_BYTES) / size, rows / executor.count)
+    plan = {"rows": rows, "buckets": max(wanted, MIN_BUCKETS_PER_PROCESS * executor.count)}
+    plan |= {"chunk_rows": math.ceil(chunk_rows)}
+    plan |= {"max_rows": math.floor(executor.row_memory / job.bytes_per_row(size))}
+    # Key ranges are coarser than hash buckets, but all processes need work, and a kill should lose little of it.
+    plan |= {"max_range_rows": min(plan["max_rows"], math.ceil(rows / executor.count / 2))}
+    _write(path, about | plan)
+    return about | plan
 
 
 def _write(path: Location, facts: dict[str, Any]) -> None:
@@ -198,91 +199,96 @@ def _write(path: Location, facts: dict[str, Any]) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Job:
-    """What is to be done, as `run` was told, with what was settled."""
+class _Run:
+    """Arguments of `run` together with the manifest."""
 
     data: Any
     key: str
     out: Location
     manifest: dict[str, Any]
-    work: Work
-    team: Team
-    told: Told
+    job: BucketJob
+    executor: Executor
+    on_progress: ProgressCallback
 
     def part(self, bucket: int) -> Location:
         return self.out / f"part-{bucket:05d}.parquet"
 
-    def facts(self, bucket: int) -> Location:
-        return self.out / WORK / f"part-{bucket:05d}.json"
+    def counts(self, bucket: int) -> Location:
+        return self.out / WORK_FOLDER / f"part-{bucket:05d}.json"
 
 
-def _do(job: _Job) -> None:
-    """Do what is not done, and tell that it is."""
-    rows, count = job.manifest["rows"], job.manifest["buckets"]
-    every = partitions.units(job.data)
-    how = every, job.data.schema, job.key, math.ceil(rows / count)
-    sources: Sequence[Any] | None
-    if job.manifest["settings"]["whole"]:
-        sources = partitions.whole_files(*how, job.manifest["room_rows"])
+def _run_all(run: _Run) -> None:
+    """Complete all buckets, delete temporary files and mark the output as complete."""
+    rows, num_buckets = run.manifest["rows"], run.manifest["buckets"]
+    units = partitions.read_units(run.data)
+    how = units, run.data.schema, run.key, math.ceil(rows / num_buckets)
+    buckets: Sequence[Any] | None
+    if run.manifest["settings"]["whole_keys"]:
+        buckets = partitions.whole_files(*how, run.manifest["max_rows"])
     else:
-        sources = partitions.ranges(*how, job.manifest["most_rows"])
-    sources = _spread(job, every) if sources is None else sources
-    _filter(job, sources)
-    there = {name for name, _, _ in (job.out / WORK).list()}
-    if len([name for name in there if name.startswith("part-")]) < len(sources):
-        raise ValueError(f"what tasks have written is not in {job.out}: it must be a folder that all machines see")
-    facts = [json.loads(job.facts(i).read()) for i in range(len(sources))]
-    done = {name: int(np.sum([each.get(name, 0) for each in facts])) for name in COUNTS}
+        buckets = partitions.key_ranges(*how, run.manifest["max_range_rows"])
+    buckets = _shuffle(run, units) if buckets is None else buckets
+    _filter(run, buckets)
+    there = {name for name, _, _ in (run.out / WORK_FOLDER).list()}
+    if len([name for name in there if name.startswith("part-")]) < len(buckets):
+        raise ValueError(f"the files written by the tasks are not in {run.out}: all machines must share this folder")
+    counts = [json.loads(run.counts(i).read()) for i in range(len(buckets))]
+    done = {name: int(np.sum([each.get(name, 0) for each in counts])) for name in COUNTS}
     if done["rows"] != rows:
-        raise ValueError(f"{done['rows']:,} rows were read of {rows:,}: the files changed meanwhile; begin anew")
-    job.manifest["done"] = done
-    for place in (job.out, job.out / WORK):
+        raise ValueError(
+            f"{done['rows']:,} rows were read instead of {rows:,}: the input files changed meanwhile; "
+            "start again with an empty output folder"
+        )
+    run.manifest["done"] = done
+    for place in (run.out, run.out / WORK_FOLDER):
         for name, _, _ in place.list():
-            if name.endswith((".arrow", ".part")):  # rows that were spread, and what a kill has left
+            if name.endswith((".arrow", ".part")):  # shuffled rows, and unfinished files of an interrupted call
                 (place / name).remove()
-    _write(job.out / SUCCESS, {})
-    _write(job.out / WORK / "manifest.json", job.manifest)
+    _write(run.out / SUCCESS_FILE, {})
+    _write(run.out / WORK_FOLDER / "manifest.json", run.manifest)
 
 
-def _spread(job: _Job, every: list[partitions.Unit]) -> list[partitions.SpreadRows]:
-    """SpreadRows the chunks that are not."""
-    rows, count = job.manifest["rows"], job.manifest["buckets"]
-    chunks = partitions.cut(every, job.manifest["chunk_rows"])
-    locations = [job.out / WORK / f"rows-{i:05d}.arrow" for i in range(len(chunks))]
-    there = {name for name, _, _ in (job.out / WORK).list()}
+def _shuffle(run: _Run, units: list[partitions.ReadUnit]) -> list[partitions.HashBucket]:
+    """Write the remaining chunks, sorted by bucket."""
+    rows, num_buckets = run.manifest["rows"], run.manifest["buckets"]
+    chunks = partitions.cut(units, run.manifest["chunk_rows"])
+    locations = [run.out / WORK_FOLDER / f"rows-{i:05d}.arrow" for i in range(len(chunks))]
+    there = {name for name, _, _ in (run.out / WORK_FOLDER).list()}
     left = [i for i in range(len(chunks)) if f"rows-{i:05d}.arrow" not in there]
-    same = job.data.schema, job.key, count
-    tasks: list[worker_process.Task] = [(partitions.spread, (chunks[i], *same, locations[i])) for i in left]
+    same = run.data.schema, run.key, num_buckets
+    tasks: list[worker_process.Task] = [(partitions.write_buckets, (chunks[i], *same, locations[i])) for i in left]
     total, done = round(rows * len(left) / max(len(chunks), 1)), 0
-    for some in job.team.run(tasks):
-        done += some
-        job.told(f"Spreading rows over {count} buckets", done, total)
-    return [partitions.SpreadRows(locations, i) for i in range(count)]
+    for num_rows in run.executor.run(tasks):
+        done += num_rows
+        run.on_progress(f"Shuffling rows into {num_buckets} buckets", done, total)
+    return [partitions.HashBucket(locations, i) for i in range(num_buckets)]
 
 
-def _filter(job: _Job, sources: Sequence[Any]) -> None:
-    """Filter the buckets that are not."""
-    there = {name for name, _, _ in (job.out / WORK).list()}
-    left = [i for i in range(len(sources)) if f"part-{i:05d}.json" not in there]
+def _filter(run: _Run, buckets: Sequence[Any]) -> None:
+    """Filter the remaining buckets."""
+    there = {name for name, _, _ in (run.out / WORK_FOLDER).list()}
+    left = [i for i in range(len(buckets)) if f"part-{i:05d}.json" not in there]
     tasks: list[worker_process.Task] = [
-        (filter_bucket, (sources[i], job.work, job.part(i), job.facts(i))) for i in left
+        (filter_bucket, (buckets[i], run.job, run.part(i), run.counts(i))) for i in left
     ]
-    total, done = round(job.manifest["rows"] * len(left) / len(sources)), 0
-    for some in job.team.run(tasks):
-        done += some
-        job.told("Filtering", done, total)
+    total, done = round(run.manifest["rows"] * len(left) / len(buckets)), 0
+    for num_rows in run.executor.run(tasks):
+        done += num_rows
+        run.on_progress("Filtering", done, total)
 
 
-def filter_bucket(source: Any, work: Work, part: Location, facts: Location) -> int:
-    """Work on one bucket, and write what comes of it; give the number of rows.
+def filter_bucket(bucket: Any, job: BucketJob, part: Location, counts_file: Location) -> int:
+    """Run a job on one bucket and write the results; return the number of rows.
 
-    It may be done twice, also at the same time: both write the same, under the same names.
+    Running it twice, also at the same time, is harmless: both write the same content under the same names.
     """
     from pyarrow import parquet
 
-    table = source.read()
-    about = {name: text for name, text in (table.schema.metadata or {}).items() if not name.startswith(SPARKS)}
-    table = table.replace_schema_metadata(about)
+    table = bucket.read()
+    metadata = {
+        name: text for name, text in (table.schema.metadata or {}).items() if not name.startswith(SPARK_METADATA)
+    }
+    table = table.replace_schema_metadata(metadata)
     rows, counts = table.num_rows, {}
     if rows:
         with part.writing() as file:
@@ -290,34 +296,34 @@ def filter_bucket(source: Any, work: Work, part: Location, facts: Location) -> i
 
             def write(some: Any) -> None:
                 if not writers:
-                    coded = worth_coding(some.schema, table.column_names)
+                    coded = dictionary_columns(some.schema, table.column_names)
                     writers.append(parquet.ParquetWriter(file, some.schema, use_dictionary=coded))
                 writers[0].write_table(some)
 
-            counts = work(table, write)
+            counts = job(table, write)
             for writer in writers:
                 writer.close()
-    _write(facts, counts | {"rows": rows})  # after the part: what is counted is there
+    _write(counts_file, counts | {"rows": rows})  # after the part: if the counts exist, so does the part
     return rows
 
 
-def worth_coding(schema: Any, given: Sequence[str]) -> list[str]:
-    """Name the columns that may repeat themselves, for Parquet to look for it; numbers of a filter do not.
+def dictionary_columns(schema: Any, given: Sequence[str]) -> list[str]:
+    """List the columns to dictionary-encode in Parquet: those of the input, and results that are not floating point.
 
-    To look takes more than the filter, and more room than it saves.
+    For floating-point results the search for repeated values would take longer than the filter and save nothing.
 
     Args:
-        schema: of what is written.
-        given: columns that were read.
+        schema: of the output.
+        given: columns of the input.
     """
     from pyarrow import types
 
     return [field.name for field in schema if field.name in given or not types.is_floating(field.type)]
 
 
-def _parts(out: Location) -> tuple[dict[str, Any], ...]:
-    """Tell what became of each file."""
-    names = [name for name, _, _ in (out / WORK).list() if name.startswith("part-")]
-    every = {name.replace(".json", ".parquet"): json.loads((out / WORK / name).read()) for name in names}
+def _part_counts(out: Location) -> tuple[dict[str, Any], ...]:
+    """Read the counts of each output file."""
+    names = [name for name, _, _ in (out / WORK_FOLDER).list() if name.startswith("part-")]
+    found = {name.replace(".json", ".parquet"): json.loads((out / WORK_FOLDER / name).read()) for name in names}
     blank = dict.fromkeys(COUNTS, 0)
-    return tuple({"file": name} | blank | facts for name, facts in every.items() if facts["rows"])
+    return tuple({"file": name} | blank | counts for name, counts in found.items() if counts["rows"])

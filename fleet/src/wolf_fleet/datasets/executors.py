@@ -1,4 +1,4 @@
-"""Who works on a folder: processes of this machine, or of a cluster, and how many rows each may hold."""
+"""Executors: processes of this machine or of a cluster, and the rows that each may hold in memory."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,74 +7,71 @@ from typing import Protocol
 
 from wolf import validation
 from wolf.results import count
-from wolf_fleet.datasets import worker_process as workers
+from wolf_fleet.datasets import worker_process
 
-BASE = 250 * 2**20  # bytes of a process before it has any rows: Python, JAX, pyarrow
-LEAST = 16 * 2**20  # bytes of rows that a process must have room for
-SHARE = 0.5  # of the machine's memory, if nobody says
+PROCESS_BYTES = 250 * 2**20  # of a process without rows: Python, JAX, pyarrow
+MIN_ROW_BYTES = 16 * 2**20  # that a process must be able to hold
+DEFAULT_MEMORY_SHARE = 0.5  # of the machine's memory
+FALLBACK_MEMORY_BYTES = 8 * 2**30  # where the operating system does not report its memory
 
 
-class Team(Protocol):
-    """Those who do the work: processes of this machine, or of a cluster.
+class Executor(Protocol):
+    """Runs tasks in parallel.
 
     Attributes:
-        count: how many work at a time.
-        room: bytes of rows that each may hold.
+        count: number of tasks that run at the same time.
+        row_memory: bytes of rows that each may hold.
     """
 
     count: int
-    room: float
+    row_memory: float
 
-    def run(self, tasks: Sequence[workers.Task]) -> Iterator[int]:
-        """Do tasks, each at least once, and give the rows of each as they are done, in any order."""
+    def run(self, tasks: Sequence[worker_process.Task]) -> Iterator[int]:
+        """Run tasks, each at least once, and yield the number of rows of each as it completes, in any order."""
         ...
 
 
-class Processes:
-    """Processes of this machine.
+class ProcessExecutor:
+    """Executor on processes of this machine.
 
     Args:
-        count: how many work at a time; as many as there are cores if None.
-        memory: bytes that all together may take; half of the machine's if None.
+        count: number of processes; one per core if None.
+        memory: bytes that all together may use; half of the machine's memory if None.
     """
 
     def __init__(self, count: int | None, memory: float | None) -> None:
         self.count = (os.cpu_count() or 1) if count is None else validation.count("workers", count)
-        self.room = _room(memory, self.count)
+        total = DEFAULT_MEMORY_SHARE * machine_memory() if memory is None else memory
+        # The process that distributes the tasks needs memory too.
+        self.row_memory = row_memory(validation.positive_number("memory", total), self.count, self.count + 1)
 
-    def run(self, tasks: Sequence[workers.Task]) -> Iterator[int]:
-        """Do tasks."""
-        return workers.run(tasks, self.count)
-
-
-def _room(memory: float | None, processes: int) -> float:
-    """Say how many bytes of rows a process of this machine may hold."""
-    whole = SHARE * machine_memory() if memory is None else validation.positive_number("memory", memory)
-    return room_of(whole, processes, processes + 1)  # the one that hands out the work takes memory too
+    def run(self, tasks: Sequence[worker_process.Task]) -> Iterator[int]:
+        """Run tasks and yield the number of rows of each."""
+        return worker_process.run(tasks, self.count)
 
 
-def room_of(memory: float, workers: int, processes: int | None = None) -> float:
-    """Say how many bytes of rows each may hold of those that share so much memory.
+def row_memory(memory: float, workers: int, processes: int | None = None) -> float:
+    """Compute the bytes of rows that each worker may hold.
 
     Args:
-        memory: bytes of all.
-        workers: that hold rows.
-        processes: that take memory; as many if None.
+        memory: bytes of all processes together.
+        workers: number of processes that hold rows.
+        processes: number of all processes; the number of workers if None.
     """
     processes = workers if processes is None else processes
-    room = (memory - BASE * processes) / workers
-    if room < LEAST:
-        needed = (BASE * processes + LEAST * workers) / 2**30
+    per_worker = (memory - PROCESS_BYTES * processes) / workers
+    if per_worker < MIN_ROW_BYTES:
+        needed = (PROCESS_BYTES * processes + MIN_ROW_BYTES * workers) / 2**30
         raise ValueError(
             f"memory must be at least {needed:.1f} GB for {count(workers, 'process')}; got {memory / 2**30:.1f} GB. "
-            "Give more, or fewer workers"
+            "Increase it, or use fewer workers"
         )
-    return room
+    return per_worker
 
 
 def machine_memory() -> float:
-    """Give the memory of this machine, or of the container that this is, in bytes."""
-    limits = [8 * 2**30]  # where nobody tells
+    """Return the memory of this machine, or the limit of the container, in bytes."""
+    limits = [FALLBACK_MEMORY_BYTES]
     if hasattr(os, "sysconf"):
         limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     group = Path("/sys/fs/cgroup/memory.max")

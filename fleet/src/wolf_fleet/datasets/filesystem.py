@@ -1,4 +1,4 @@
-"""Folders and files, by path or by URI: the disks of this machine, and whatever `pyarrow.fs` opens."""
+"""Folders and files by path or URI: local disks, and every file system that `pyarrow.fs` opens."""
 
 import dataclasses
 import io
@@ -12,17 +12,17 @@ from typing import Any
 from wolf import validation
 from wolf.runtime import checkpoints
 
-SPARKS = {"s3a": "s3", "s3n": "s3"}  # Spark's names of what Arrow calls otherwise
+SPARK_SCHEMES = {"s3a": "s3", "s3n": "s3"}  # schemes of Spark that Arrow knows by another name
 
 
 @dataclasses.dataclass(frozen=True)
 class Location:
-    """A folder or a file, which other processes can be told about.
+    """A folder or a file; can be sent to other processes.
 
     Attributes:
-        given: as it was named, for words, without rights that a URI may carry.
+        given: as named by the caller, for messages, without credentials of a URI.
         path: absolute, or within `system`.
-        system: a `pyarrow.fs.FileSystem`; None is the disks of this machine.
+        system: a `pyarrow.fs.FileSystem`; None for local disks.
     """
 
     given: str
@@ -30,30 +30,30 @@ class Location:
     system: Any = None
 
     def __str__(self) -> str:
-        """Give it as it was named."""
+        """Return the name given by the caller."""
         return self.given
 
     def __truediv__(self, name: str) -> "Location":
-        """Go down into a folder."""
+        """Return the location of a file or folder within this folder."""
         return Location(f"{self.given.rstrip('/')}/{name}", f"{self.path.rstrip('/')}/{name}", self.system)
 
     @cached_property
     def files(self) -> Any:
-        """The file system that it is in."""
+        """The file system that contains the location."""
         from pyarrow import fs
 
         return self.system or fs.LocalFileSystem()
 
     def is_folder(self) -> bool:
-        """Say whether a folder is there."""
+        """Check whether the location is an existing folder."""
         return bool(self.files.get_file_info(self.path).type.name == "Directory")
 
     def exists(self) -> bool:
-        """Say whether anything is there."""
+        """Check whether the location exists."""
         return bool(self.files.get_file_info(self.path).type.name != "NotFound")
 
     def list(self, deep: bool = False) -> list[tuple[str, int, int]]:
-        """List the files of a folder: name within it, bytes, and when they were changed, in nanoseconds."""
+        """List the files of a folder: relative name, size in bytes and modification time in nanoseconds."""
         from pyarrow import fs
 
         found = self.files.get_file_info(fs.FileSelector(self.path, recursive=deep, allow_not_found=True))
@@ -61,7 +61,7 @@ class Location:
         return sorted((info.path[start:], info.size, info.mtime_ns) for info in found if info.is_file)
 
     def make(self) -> None:
-        """Make a folder, and those above it."""
+        """Create a folder and its parents."""
         if self.system is None:
             checkpoints.make_folder(Path(self.path))
         else:
@@ -78,9 +78,9 @@ class Location:
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
-        """Open a file that takes the place of an older one when all of it is written, as long as nothing fails before.
+        """Open a file for writing; it replaces an older one only after all of it was written without an error.
 
-        Elsewhere than on a disk nothing can be renamed cheaply: what is written is held in memory, and sent at once.
+        Only local disks can rename cheaply. Elsewhere the content is held in memory and sent at once.
         """
         if self.system is None:
             with checkpoints.atomic(Path(self.path)) as file:
@@ -92,24 +92,24 @@ class Location:
             sent.write(held.getbuffer())
 
 
-def find(place: str | os.PathLike[str]) -> Location:
-    """Find a place by its path or URI, as `s3://bucket/readings`; it need not be there yet.
+def locate(place: str | os.PathLike[str]) -> Location:
+    """Resolve a path or URI such as `s3://bucket/readings`; it need not exist.
 
     Example:
-        >>> print(find("readings") / "part-00000.parquet", find("s3://me:secret@bucket/readings?region=eu-west-1"))
+        >>> print(locate("readings") / "part-00000.parquet", locate("s3://me:secret@bucket/readings?region=eu-west-1"))
         readings/part-00000.parquet s3://bucket/readings
     """
     if not isinstance(place, str | os.PathLike):
-        raise ValueError(f"a folder is named by its path or URI; got {validation.told(place)}")
+        raise ValueError(f"a folder must be a path or a URI; got {validation.short_repr(place)}")
     given = os.fspath(place)
-    scheme, apart, rest = given.partition("://")
-    if not apart:
+    scheme, separator, rest = given.partition("://")
+    if not separator:
         return Location(given, os.path.abspath(given).replace(os.sep, "/"))
     from pyarrow import ArrowException, fs
 
-    shown = f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"  # without rights and options
+    shown = f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"  # without credentials and options
     try:
-        system, path = fs.FileSystem.from_uri(f"{SPARKS.get(scheme, scheme)}://{rest}")
+        system, path = fs.FileSystem.from_uri(f"{SPARK_SCHEMES.get(scheme, scheme)}://{rest}")
     except (ArrowException, OSError) as error:
         raise ValueError(f"{shown} cannot be opened: {error}") from error
     if isinstance(system, fs.LocalFileSystem):

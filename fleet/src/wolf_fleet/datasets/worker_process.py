@@ -1,7 +1,7 @@
-"""Processes that work beside this one: a task each at a time, and none outlives the one that started them.
+"""Worker processes: one task at a time each; they end when the process that started them ends.
 
-They are started anew, not forked (a fork of a process that has used JAX stands still), and import what a task names,
-not the program that called: a script needs no `if __name__ == "__main__"`.
+Workers are started as new interpreters, not forked: a fork of a process that has used JAX deadlocks. They import the
+modules that a task names and not the main program, so a script needs no `if __name__ == "__main__"`.
 """
 
 import os
@@ -19,24 +19,24 @@ Task = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def run(tasks: Sequence[Task], workers: int) -> Iterator[Any]:
-    """Run tasks, several at a time, and give their results as they come, in any order.
+    """Run tasks in parallel and yield their results as they complete, in any order.
 
     Args:
         tasks: functions of modules, with their arguments.
-        workers: number of processes; one is this process itself.
+        workers: number of processes; with one, tasks run in this process.
     """
     if workers <= 1 or len(tasks) <= 1:
         for function, arguments in tasks:
             yield function(*arguments)
         return
     packed = [_pack(task) for task in tasks]
-    waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    pending: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     for each in packed:
-        waiting.put(each)
+        pending.put(each)
     results: queue.SimpleQueue[Any] = queue.SimpleQueue()
     started = [_start() for _ in range(min(workers, len(tasks)))]
     for process in started:
-        threading.Thread(target=_feed, args=(process, waiting, results), daemon=True).start()
+        threading.Thread(target=_feed, args=(process, pending, results), daemon=True).start()
     try:
         for _ in tasks:
             result = results.get()
@@ -53,21 +53,21 @@ def _pack(task: Task) -> bytes:
     try:
         return pickle.dumps(task)
     except Exception as error:
-        words = "cannot be sent to another process: use functions of a module, or workers=1"
+        words = "cannot be sent to another process: define its functions in a module, or use workers=1"
         raise ValueError(f"the model or the method {words} ({error})") from error
 
 
 def _start() -> Any:
     command = [sys.executable, "-c", START.format(path=sys.path)]
-    environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"} | os.environ  # the other pools keep what they once had
+    environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"} | os.environ  # the other pools do not return memory
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
-def _feed(process: Any, waiting: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
-    """Hand tasks to one process until there are no more."""
+def _feed(process: Any, pending: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
+    """Send tasks to one process until none are left."""
     while True:
         try:
-            task = waiting.get_nowait()
+            task = pending.get_nowait()
         except queue.Empty:
             return
         try:
@@ -76,19 +76,19 @@ def _feed(process: Any, waiting: queue.SimpleQueue, results: queue.SimpleQueue) 
             results.put(pickle.load(process.stdout))
         except (OSError, EOFError, ValueError, pickle.UnpicklingError):
             code = process.wait()
-            why = f"signal {-code}, as where memory ran out: give less with memory=" if code < 0 else f"code {code}"
-            results.put(RuntimeError(f"a process that worked beside this one ended ({why}); start again to go on"))
+            why = f"signal {-code}, possibly out of memory: reduce memory=" if code < 0 else f"exit code {code}"
+            results.put(RuntimeError(f"a worker process ended unexpectedly ({why}); run the same call again to resume"))
             return
 
 
 def serve() -> None:
-    """Take tasks from standard input until it ends, and this process with it, in the middle of a task too."""
+    """Run tasks from standard input; end the process when standard input is closed, also in the middle of a task."""
     from wolf.runtime import malloc_trim
 
     malloc_trim.share_arena()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that started this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a task prints is no result
+    os.dup2(2, 1)  # keep what a task prints apart from its results
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def listen() -> None:
@@ -97,8 +97,8 @@ def serve() -> None:
                 tasks.put(pickle.load(sys.stdin.buffer))
             except EOFError:
                 os._exit(0)
-            except Exception as error:  # of a module that is not there
-                tasks.put(ValueError(f"a task cannot be read by another process: {error}; use workers=1"))
+            except Exception as error:  # such as a module that cannot be imported
+                tasks.put(ValueError(f"a task cannot be loaded in another process: {error}; use workers=1"))
 
     threading.Thread(target=listen, daemon=True).start()
     while True:

@@ -1,3 +1,4 @@
-"""A service around a bank: rows come by HTTP, are kept before they are acknowledged, and are watched on a page."""
+"""HTTP service around a bank: requests are durable before they are acknowledged, and a live page shows key health."""
 
+from wolf_fleet.service.server import serve as serve
 from wolf_fleet.service.service import Service as Service

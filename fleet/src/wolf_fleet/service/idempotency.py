@@ -1,4 +1,4 @@
-"""Requests that were answered: the same one twice is taken once, and answered alike."""
+"""Idempotent requests: a request with a known id is not applied again, and gets the response of the first one."""
 
 import json
 from collections import OrderedDict
@@ -7,59 +7,61 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MOST = 100_000  # ids that are remembered, the latest
-LONGEST = 200  # characters of an id
+MAX_IDS = 100_000  # the latest are kept
+MAX_ID_LENGTH = 200  # characters
 
 
-class Clash(ValueError):  # noqa: N818
-    """An id came again with another body."""
+class IdempotencyConflict(ValueError):  # noqa: N818
+    """A request id was used again with another body."""
 
 
-class Answer(NamedTuple):
-    """What a request came to, and a checksum of its body."""
+class StoredResponse(NamedTuple):
+    """Response to a request, and a checksum of the body of the request."""
 
     digest: str
-    told: dict[str, Any]
+    response: dict[str, Any]
 
 
-class Answered:
-    """Answers by the id of their request."""
+class IdempotencyStore:
+    """Responses by request id."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Answer] = OrderedDict()
+        self._known: OrderedDict[str, StoredResponse] = OrderedDict()
 
     def __len__(self) -> int:
         """Count the ids."""
         return len(self._known)
 
-    def find(self, name: str, body: bytes) -> dict[str, Any] | None:
-        """Give the answer of a request that came before; None if it did not, or has no id."""
-        known = self._known.get(name) if name else None
+    def find(self, request_id: str, body: bytes) -> dict[str, Any] | None:
+        """Return the response to an earlier request with this id; None if there is none, or the id is empty."""
+        known = self._known.get(request_id) if request_id else None
         if known is None:
             return None
         if known.digest != digest(body):
-            raise Clash(f"the request id {name!r} was used for another body; a new request needs a new id")
-        return known.told
+            raise IdempotencyConflict(
+                f"the request id {request_id!r} was used for another body; use a new id for a new request"
+            )
+        return known.response
 
-    def add(self, name: str, body: bytes, told: dict[str, Any]) -> None:
-        """Remember an answer, and forget the oldest if there are too many."""
-        if not name:
+    def add(self, request_id: str, body: bytes, response: dict[str, Any]) -> None:
+        """Store a response, and delete the oldest ones if there are too many."""
+        if not request_id:
             return
-        self._known[name] = Answer(digest(body), told)
-        while len(self._known) > MOST:
+        self._known[request_id] = StoredResponse(digest(body), response)
+        while len(self._known) > MAX_IDS:
             self._known.popitem(last=False)
 
     def pack(self) -> dict[str, np.ndarray]:
-        """Lay everything out as an array."""
-        listed = [[name, *answer] for name, answer in self._known.items()]
-        return {"answered": np.frombuffer(json.dumps(listed).encode(), np.uint8)}
+        """Serialise the store as an array."""
+        listed = [[request_id, *stored] for request_id, stored in self._known.items()]
+        return {"responses": np.frombuffer(json.dumps(listed).encode(), np.uint8)}
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take over what `pack` laid out."""
-        for name, known, told in json.loads(arrays["answered"].tobytes()):
-            self._known[name] = Answer(known, told)
+        """Load the result of `pack`."""
+        for request_id, known, response in json.loads(arrays["responses"].tobytes()):
+            self._known[request_id] = StoredResponse(known, response)
 
 
 def digest(body: bytes) -> str:
-    """Give a checksum of a body."""
+    """Compute a checksum of a body."""
     return blake2b(body, digest_size=12).hexdigest()

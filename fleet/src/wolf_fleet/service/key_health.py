@@ -1,6 +1,6 @@
-"""How keys are doing: which do not fit their filters, say one value again and again, say nothing, or have gone silent.
+"""Health of keys: outliers, stuck values, missing values and silence.
 
-All is in arrays with a place for each key, so that a batch is one pass, and the worst of many keys are found at once.
+All data are arrays with one entry per key, so that a batch takes one pass and the worst of many keys are found at once.
 """
 
 from typing import Any
@@ -9,73 +9,73 @@ import numpy as np
 
 from wolf.diagnostics.faults.stuck_values import HABIT, RARE, SHORTEST_STUCK
 from wolf.online.bank import key_index, keyed_rows
-from wolf_fleet.service.recent_rows import Shown
+from wolf_fleet.service.recent_rows import RowView
 
-RECENT = 20  # rows that are judged; a bit for each is kept
-FEW = 2  # flagged rows of those that are trouble: one may be chance
-SILENT = 5.0  # usual gaps without a row that are told
-LEAST = 10.0  # seconds that are told at least: networks hold things up
-GAPS = 3  # gaps that must have been seen to know what is usual
-SURE = 0.5  # what being stuck or silent counts for, beside the share of flagged rows
-FIELDS: dict[str, tuple[str, float]] = {  # of each key: kind of number, and what a new one has
+RECENT_ROWS = 20  # rows per key that count; a bit of each is kept
+MIN_FLAGGED_ROWS = 2  # outliers among these for a problem key: one may be chance
+SILENCE_FACTOR = 5.0  # usual intervals without a row that count as silence
+MIN_SILENCE_SECONDS = 10.0  # shorter gaps may be network delays
+MIN_INTERVALS = 3  # that must have been observed to know the usual interval
+SCORE_WEIGHT = 0.5  # of being stuck or silent in the score, relative to the share of outliers
+FIELDS: dict[str, tuple[str, float]] = {  # per key: dtype, and the value of a new key
     "rows": ("i8", 0),
-    "flags": ("u4", 0),  # bit i: the last row but i was flagged
-    "blanks": ("u4", 0),  # the same of rows without a value
-    "value": ("f8", np.nan),  # the last one, of each coordinate
-    "repeats": ("i8", 0),  # rows that had the value of the row before, the present run included
-    "runs": ("i8", 0),  # times that repeats began
-    "run": ("i8", 0),  # repeats in a row, now
-    "longest": ("i8", 0),  # the longest run before the present one
+    "flags": ("u4", 0),  # bit i: row number i before the last one was an outlier
+    "blanks": ("u4", 0),  # the same for rows without a value
+    "value": ("f8", np.nan),  # last value of each coordinate
+    "repeats": ("i8", 0),  # rows with the value of the row before, the present run included
+    "runs": ("i8", 0),  # number of runs of repeats
+    "run": ("i8", 0),  # length of the present run of repeats
+    "longest": ("i8", 0),  # length of the longest run before the present one
     "arrivals": ("i8", 0),  # requests with rows of the key
-    "first": ("f8", np.nan),  # when the first came, in seconds since 1970
+    "first": ("f8", np.nan),  # arrival of the first one, in seconds since 1970
     "last": ("f8", np.nan),
 }
-BITS = np.uint32((1 << RECENT) - 1)
+BITS = np.uint32((1 << RECENT_ROWS) - 1)
 
 
-class KeyWatch:
-    """How each key is doing.
+class KeyHealth:
+    """Health statistics of all keys.
 
     Args:
-        width: values in a row.
+        num_values: values per row.
     """
 
-    def __init__(self, width: int):
-        self._places: dict[str, int] = {}
+    def __init__(self, num_values: int):
+        self._indices: dict[str, int] = {}
         self.keys: list[str] = []
-        self.width = width
+        self.num_values = num_values
         self._arrays = self._empty(16)
 
     def _empty(self, size: int) -> dict[str, np.ndarray]:
-        made = {name: np.full(size, empty, kind) for name, (kind, empty) in FIELDS.items()}
-        return made | {"value": np.full((size, self.width), np.nan)}
+        made = {name: np.full(size, empty, dtype) for name, (dtype, empty) in FIELDS.items()}
+        return made | {"value": np.full((size, self.num_values), np.nan)}
 
     def __getattr__(self, name: str) -> np.ndarray:
-        """Give a field of all keys."""
+        """Return a field of all keys."""
         if name not in FIELDS:
             raise AttributeError(name)
         return self._arrays[name][: len(self.keys)]
 
-    def add(self, keys: list[str], rows: Shown, at: float) -> None:
-        """Take in rows that passed, in order.
+    def add(self, keys: list[str], rows: RowView, at: float) -> None:
+        """Add filtered rows, in order.
 
         Args:
-            keys: whose they are, (n,).
-            rows: of as many.
-            at: when they came.
+            keys: of the rows, (n,).
+            rows: n rows.
+            at: time of arrival.
         """
-        self._grow(dict.fromkeys(key for key in keys if key not in self._places))
-        places = np.fromiter(map(self._places.__getitem__, keys), np.int64, len(keys))
+        self._grow(dict.fromkeys(key for key in keys if key not in self._indices))
+        indices = np.fromiter(map(self._indices.__getitem__, keys), np.int64, len(keys))
         flagged, blank = np.asarray(rows.outliers.any(axis=1)), np.isfinite(rows.values).sum(axis=1) == 0
-        for some in keyed_rows.groups(places, None, np.ones(len(keys), bool)):
-            self._advance(places[some[:, 0]], flagged[some], blank[some], rows.values[some])
-        present = np.unique(places)
+        for some in keyed_rows.groups(indices, None, np.ones(len(keys), bool)):
+            self._advance(indices[some[:, 0]], flagged[some], blank[some], rows.values[some])
+        present = np.unique(indices)
         self.arrivals[present] += 1
         self.first[present] = np.fmin(self.first[present], at)
         self.last[present] = at
 
     def _grow(self, fresh: Any) -> None:
-        self._places |= {key: len(self.keys) + i for i, key in enumerate(fresh)}
+        self._indices |= {key: len(self.keys) + i for i, key in enumerate(fresh)}
         self.keys += fresh
         have = len(self._arrays["rows"])
         if len(self.keys) > have:
@@ -83,16 +83,16 @@ class KeyWatch:
             self._arrays = {name: np.concatenate([array, more[name]]) for name, array in self._arrays.items()}
 
     def _advance(self, where: np.ndarray, flagged: np.ndarray, blank: np.ndarray, values: np.ndarray) -> None:
-        """Take as many rows of each of some keys, (keys, n); values are (keys, n, M)."""
+        """Add equally many rows of each of some keys, (keys, n); values are (keys, n, M)."""
         size = values.shape[1]
         self.rows[where] += size
         self.flags[where] = _shift(self.flags[where], flagged)
         self.blanks[where] = _shift(self.blanks[where], blank)
         same = (values == np.concatenate([self.value[where][:, None], values[:, :-1]], axis=1)).all(axis=2)
-        # Length of the run that each row is in: rows since the last that differed, or since before the batch.
-        place = np.arange(size)
-        broken = np.maximum.accumulate(np.where(same, -1, place), axis=1)
-        runs = np.where(broken < 0, self.run[where][:, None] + place + 1, place - broken)
+        # Length of the run of each row: rows since the last one that differed, or since before the batch.
+        position = np.arange(size)
+        broken = np.maximum.accumulate(np.where(same, -1, position), axis=1)
+        runs = np.where(broken < 0, self.run[where][:, None] + position + 1, position - broken)
         began = same & (runs == 1)
         ended = np.column_stack([self.run[where], runs[:, :-1]]) * ~same
         self.longest[where] = np.maximum(self.longest[where], ended.max(axis=1))
@@ -101,77 +101,79 @@ class KeyWatch:
         self.run[where], self.value[where] = runs[:, -1], values[:, -1]
 
     def stuck(self) -> np.ndarray:
-        """Find keys whose present run of one value is longer than chance and their habits explain, (K,) of bool."""
-        # The chance of a repeat, from how many runs began: a long run does not move it.
+        """Find keys whose present run of one value is longer than chance and their history explain, (K,) of bool."""
+        # Probability of a repeat, from the number of runs: robust to a single long run.
         chance = np.minimum(self.runs / np.maximum(self.rows - self.repeats, 1), 1.0)
         rare = self.rows * chance**self.run <= RARE
         return (self.run >= SHORTEST_STUCK) & rare & (self.run >= HABIT * self.longest)
 
     def silent(self, now: float, since: float) -> np.ndarray:
-        """Find keys that have not been heard of for several usual gaps, (K,) of bool.
+        """Find keys without a row for several usual intervals, (K,) of bool.
 
         Args:
             now: in seconds since 1970.
-            since: when the service began to listen: before, nobody could be heard.
+            since: start of the service, before which no rows could arrive.
         """
         quiet = now - np.fmax(self.last, since)
-        return (self.arrivals > GAPS) & (quiet > np.maximum(SILENT * self.usual_gap(), LEAST))
+        return (self.arrivals > MIN_INTERVALS) & (
+            quiet > np.maximum(SILENCE_FACTOR * self.usual_interval(), MIN_SILENCE_SECONDS)
+        )
 
-    def usual_gap(self) -> np.ndarray:
-        """Give the mean time between requests with rows of each key, in seconds, (K,)."""
+    def usual_interval(self) -> np.ndarray:
+        """Compute the mean time between requests with rows of each key, in seconds, (K,)."""
         return (self.last - self.first) / np.maximum(self.arrivals - 1, 1)
 
     def flagged(self) -> np.ndarray:
-        """Count flagged rows of the last ones, (K,)."""
+        """Count the outliers among the recent rows, (K,)."""
         return np.bitwise_count(self.flags)
 
-    def judge(self, now: float, since: float) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Say how much each key needs to be looked at.
+    def assess(self, now: float, since: float) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Score all keys.
 
         Args:
             now: in seconds since 1970.
             since: as in `silent`.
 
         Returns:
-            A score for each key, 0 for those that are well; and which are in trouble, stuck, silent or blank.
+            A score per key, 0 for healthy ones; and masks of the keys with any problem, stuck, silent or blank.
         """
-        recent = np.clip(self.rows, 1, RECENT)
+        recent = np.clip(self.rows, 1, RECENT_ROWS)
         flagged, blanks = self.flagged(), np.bitwise_count(self.blanks)
         stuck, silent = self.stuck(), self.silent(now, since)
-        blank = blanks >= np.maximum(recent / 2, FEW)
-        score = flagged / recent + SURE * stuck + SURE * silent + blanks / recent * blank
-        trouble = (flagged >= FEW) | stuck | silent | blank
-        return score, {"trouble": trouble, "stuck": stuck, "silent": silent, "blank": blank}
+        blank = blanks >= np.maximum(recent / 2, MIN_FLAGGED_ROWS)
+        score = flagged / recent + SCORE_WEIGHT * stuck + SCORE_WEIGHT * silent + blanks / recent * blank
+        problem = (flagged >= MIN_FLAGGED_ROWS) | stuck | silent | blank
+        return score, {"any": problem, "stuck": stuck, "silent": silent, "blank": blank}
 
-    def place(self, key: str) -> int:
-        """Give the place of a key in the arrays; -1 if nobody has heard of it."""
-        return self._places.get(key, -1)
+    def index(self, key: str) -> int:
+        """Return the index of a key in the arrays; -1 if it is unknown."""
+        return self._indices.get(key, -1)
 
     def forget(self, keys: list[str]) -> None:
-        """Drop keys."""
+        """Remove keys."""
         gone = set(keys)
-        kept = [place for place, key in enumerate(self.keys) if key not in gone]
+        kept = [index for index, key in enumerate(self.keys) if key not in gone]
         self._arrays = {name: array[kept] for name, array in self._arrays.items()}
-        self.keys = [self.keys[place] for place in kept]
-        self._places = {key: place for place, key in enumerate(self.keys)}
+        self.keys = [self.keys[index] for index in kept]
+        self._indices = {key: index for index, key in enumerate(self.keys)}
 
     def pack(self) -> dict[str, np.ndarray]:
-        """Lay everything out as arrays."""
-        names = {f"watch_{name}": array for name, array in key_index.pack(self.keys).items()}
-        return names | {f"watch_{name}": self._arrays[name][: len(self.keys)] for name in FIELDS}
+        """Serialise the statistics as arrays."""
+        names = {f"health_{name}": array for name, array in key_index.pack(self.keys).items()}
+        return names | {f"health_{name}": self._arrays[name][: len(self.keys)] for name in FIELDS}
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take over what `pack` laid out."""
-        named = {name: arrays[f"watch_{name}"] for name in ("key_text", "key_ends", "key_integers")}
+        """Load the result of `pack`."""
+        named = {name: arrays[f"health_{name}"] for name in ("key_text", "key_ends", "key_integers")}
         self._grow(dict.fromkeys(str(key) for key in key_index.unpack(named)))
         for name in FIELDS:
-            self._arrays[name][: len(self.keys)] = arrays[f"watch_{name}"]
+            self._arrays[name][: len(self.keys)] = arrays[f"health_{name}"]
 
 
 def _shift(bits: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-    """Shift bits (K,) to the left by as many as come in, (K, n), of which the last is bit 0."""
-    last = fresh[:, -RECENT:]
+    """Shift bits (K,) to the left and insert new ones, (K, n), of which the last becomes bit 0."""
+    last = fresh[:, -RECENT_ROWS:]
     size = last.shape[1]
     powers = np.uint32(1) << np.arange(size - 1, -1, -1, dtype=np.uint32)
-    came = (last * powers).sum(axis=1, dtype=np.uint32)
-    return ((bits << np.uint32(size)) | came) & BITS
+    inserted = (last * powers).sum(axis=1, dtype=np.uint32)
+    return ((bits << np.uint32(size)) | inserted) & BITS

@@ -1,4 +1,4 @@
-"""The live page: one file, which loads nothing from elsewhere."""
+"""The live page: one HTML document without external resources."""
 
 import base64
 import hashlib
@@ -9,10 +9,10 @@ from importlib import resources
 
 @cache
 def page() -> tuple[str, str]:
-    """Put the page together.
+    """Assemble the page.
 
     Returns:
-        The HTML, and what a browser may do with it: run these scripts, ask this server, nothing else.
+        The HTML, and its content security policy, which permits only these scripts and requests to this server.
     """
     scripts = {"UPLOT": _asset("wolf.reports", "uPlot.iife.min.js"), "SCRIPT": _asset("wolf_fleet.service", "live.js")}
     fields = scripts | {

@@ -1,4 +1,4 @@
-"""Counts in the text form that Prometheus reads (exposition format 0.0.4)."""
+"""Metrics in the Prometheus text format (exposition format 0.0.4)."""
 
 from collections import Counter
 
@@ -7,62 +7,61 @@ import numpy as np
 from wolf_fleet.service import responses
 from wolf_fleet.service.service import Service
 
-TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TOTALS = {
     "rows": "Rows that were read.",
-    "used": "Rows that went through a filter.",
-    "outliers": "Rows that were flagged.",
-    "late": "Rows that came too late to be used.",
-    "repeated": "Rows whose key had a row of the same time.",
+    "used": "Rows that were filtered.",
+    "outliers": "Rows that were flagged as outliers.",
+    "late": "Rows discarded because they arrived too late.",
+    "repeated": "Rows discarded because their key had a row of the same time.",
 }
-BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # seconds
+BUCKET_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
-class Timings:
-    """How long requests took, and how they ended."""
+class RequestTimings:
+    """Durations and status codes of requests."""
 
     def __init__(self) -> None:
-        self._counts, self._sum = np.zeros(len(BOUNDS) + 1, int), 0.0
+        self._counts, self._sum = np.zeros(len(BUCKET_SECONDS) + 1, int), 0.0
         self.codes: Counter[int] = Counter()
 
     def add(self, code: int, seconds: float) -> None:
-        """Count a request for measurements."""
+        """Count a request that posted measurements."""
         self.codes[code] += 1
-        self._counts[np.searchsorted(BOUNDS, seconds)] += 1
+        self._counts[np.searchsorted(BUCKET_SECONDS, seconds)] += 1
         self._sum += seconds
 
     def lines(self) -> list[str]:
-        """Write them."""
+        """Format the histogram and the counts."""
         name = "wolf_request_seconds"
-        told = [f"# HELP {name} Time until a request was on disk and answered.", f"# TYPE {name} histogram"]
+        lines = [f"# HELP {name} Time until a request was durable and answered.", f"# TYPE {name} histogram"]
         totals = np.cumsum(self._counts)
-        for bound, total in zip((*map(str, BOUNDS), "+Inf"), totals, strict=True):
-            told.append(f'{name}_bucket{{le="{bound}"}} {total}')
-        told += [f"{name}_sum {self._sum:.6f}", f"{name}_count {totals[-1]}"]
-        told += [
-            "# HELP wolf_requests_total Requests for measurements, by their answer.",
+        for bound, total in zip((*map(str, BUCKET_SECONDS), "+Inf"), totals, strict=True):
+            lines.append(f'{name}_bucket{{le="{bound}"}} {total}')
+        lines += [f"{name}_sum {self._sum:.6f}", f"{name}_count {totals[-1]}"]
+        lines += [
+            "# HELP wolf_requests_total Requests that posted measurements, by status code.",
             "# TYPE wolf_requests_total counter",
         ]
-        return told + [f'wolf_requests_total{{code="{code}"}} {total}' for code, total in sorted(self.codes.items())]
+        return lines + [f'wolf_requests_total{{code="{code}"}} {total}' for code, total in sorted(self.codes.items())]
 
 
-def text(service: Service, timings: Timings) -> str:
-    """Write all of a service."""
-    told = responses.fleet(service)
-    lines = []
+def text(service: Service, timings: RequestTimings) -> str:
+    """Format all metrics of a service."""
+    status = responses.fleet(service)
+    counts, lines = status["counts"], []
     for name, words in TOTALS.items():
-        lines += _lines(f"wolf_{name}_total", "counter", words, told["counts"][name])
-    lines += _lines("wolf_commits_total", "counter", "Commits since the state began.", told["counts"]["epoch"])
-    lines += _lines("wolf_keys", "gauge", "Filters.", told["counts"]["keys"])
-    lines += _lines("wolf_waiting_rows", "gauge", "Rows that wait for older ones.", told["counts"]["waiting"])
-    lines += _lines("wolf_journal_bytes", "gauge", "Requests that no commit has yet.", told["journal"])
-    lines += _lines("wolf_last_commit_seconds", "gauge", "Time of the last commit, since 1970.", told["committed"])
-    lines += _lines("wolf_healthy", "gauge", "1 if rows are taken and commits succeed.", int(not told["problem"]))
-    lines += ["# HELP wolf_keys_in_trouble Keys that have to be looked at.", "# TYPE wolf_keys_in_trouble gauge"]
-    kinds = {"any" if kind == "trouble" else kind: total for kind, total in told["in_trouble"].items()}
-    lines += [f'wolf_keys_in_trouble{{kind="{kind}"}} {total}' for kind, total in kinds.items()]
+        lines += _metric(f"wolf_{name}_total", "counter", words, counts[name])
+    lines += _metric("wolf_commits_total", "counter", "Commits since the state was created.", counts["epoch"])
+    lines += _metric("wolf_keys", "gauge", "Number of filters.", counts["keys"])
+    lines += _metric("wolf_waiting_rows", "gauge", "Rows in the reorder buffer.", counts["waiting"])
+    lines += _metric("wolf_journal_bytes", "gauge", "Size of the write-ahead log.", status["journal"])
+    lines += _metric("wolf_last_commit_seconds", "gauge", "Time of the last commit, since 1970.", status["committed"])
+    lines += _metric("wolf_healthy", "gauge", "1 if rows are accepted and commits succeed.", int(not status["message"]))
+    lines += ["# HELP wolf_problem_keys Keys with a problem, by kind.", "# TYPE wolf_problem_keys gauge"]
+    lines += [f'wolf_problem_keys{{kind="{kind}"}} {total}' for kind, total in status["problem_keys"].items()]
     return "\n".join([*lines, *timings.lines(), ""])
 
 
-def _lines(name: str, kind: str, words: str, value: float) -> list[str]:
+def _metric(name: str, kind: str, words: str, value: float) -> list[str]:
     return [f"# HELP {name} {words}", f"# TYPE {name} {kind}", f"{name} {value}"]

@@ -1,44 +1,44 @@
-"""Bodies of requests: rows as JSON, as JSON lines or as CSV; all of a body is taken, or nothing."""
+"""Parsing of request bodies: JSON, JSON lines or CSV; a body is accepted completely or not at all."""
 
 import json
 from typing import Any
 
 from wolf.results import count
-from wolf_fleet.streaming.row_parser import Arrived, Columns, Parser, no_rows
+from wolf_fleet.streaming.row_parser import Columns, RowBatch, RowParser, empty_batch
 
-KINDS = {
+FORMATS = {  # content type: format
     "application/json": "json",
     "application/x-ndjson": "lines",
     "application/jsonl": "lines",
     "text/csv": "csv",
 }
-LONGEST_KEY = 256  # characters
+MAX_KEY_LENGTH = 256  # characters
 
 
-def kind_of(content_type: str | None) -> str:
-    """Say how a body is written.
+def format_of(content_type: str | None) -> str:
+    """Return the format of a body.
 
     Args:
-        content_type: of the request's header.
+        content_type: header of the request.
 
     Example:
-        >>> kind_of("text/csv; charset=utf-8")
+        >>> format_of("text/csv; charset=utf-8")
         'csv'
     """
     name = (content_type or "").partition(";")[0].strip().lower()
-    if name not in KINDS:
-        raise ValueError(f"Content-Type must be one of {', '.join(KINDS)}; got {name or 'none'}")
-    return KINDS[name]
+    if name not in FORMATS:
+        raise ValueError(f"Content-Type must be one of {', '.join(FORMATS)}; got {name or 'none'}")
+    return FORMATS[name]
 
 
-def read(kind: str, body: bytes, columns: Columns, dated: bool | None) -> tuple[Arrived, bool | None]:
-    """Read the rows of a body, or say what is wrong with it.
+def parse(format: str, body: bytes, columns: Columns, dated: bool | None) -> tuple[RowBatch, bool | None]:
+    """Parse the rows of a body; raise a `ValueError` that names the first invalid row.
 
     Args:
-        kind: from `kind_of`.
-        body: as it came.
-        columns: to be read.
-        dated: whether times are dates; None if nobody knows yet.
+        format: from `format_of`.
+        body: of the request.
+        columns: names of the columns to read.
+        dated: whether times are dates; None if not known yet.
 
     Returns:
         The rows, and whether times are dates.
@@ -46,21 +46,21 @@ def read(kind: str, body: bytes, columns: Columns, dated: bool | None) -> tuple[
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"the body is no UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise ValueError(f"the body is not UTF-8 text: {error.reason} at byte {error.start}") from None
     if not text.strip():
-        return no_rows(len(columns.values)), dated
-    if kind == "csv":
+        return empty_batch(len(columns.values)), dated
+    if format == "csv":
         head, *lines = text.splitlines()
-        parser = Parser(head, columns, "the body")
+        parser = RowParser(head, columns, "the body")
     else:
-        parser, lines = Parser("{", columns, "the body"), text.splitlines()
+        parser, lines = RowParser("{", columns, "the body"), text.splitlines()
     parser.dated = dated
-    rows, unreadable = parser.parse_objects(_objects(text)) if kind == "json" else parser.parse(lines)
+    rows, unreadable = parser.parse_objects(_objects(text)) if format == "json" else parser.parse(lines)
     if unreadable:
-        raise ValueError(f"nothing was taken: {count(unreadable, 'row')} cannot be read, the first is {parser.example}")
-    long = next((key for key in rows.keys if len(key) > LONGEST_KEY), None)
+        raise ValueError(f"no rows were accepted: {count(unreadable, 'row')} cannot be read, first {parser.example}")
+    long = next((key for key in rows.keys if len(key) > MAX_KEY_LENGTH), None)
     if long is not None:
-        raise ValueError(f"nothing was taken: a key has {len(long):,} characters, at most {LONGEST_KEY} are allowed")
+        raise ValueError(f"no rows were accepted: a key may have {MAX_KEY_LENGTH} characters; got {len(long):,}")
     return rows, parser.dated
 
 
@@ -68,8 +68,8 @@ def _objects(text: str) -> list[Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the body is no JSON: {error}") from None
+        raise ValueError(f"the body is not JSON: {error}") from None
     found = [found] if isinstance(found, dict) else found
     if not isinstance(found, list):
-        raise ValueError(f"expected an object of JSON or a list of them; got {type(found).__name__}")
+        raise ValueError(f"expected a JSON object or a list of objects; got {type(found).__name__}")
     return found

@@ -1,4 +1,4 @@
-"""What a service says about its keys, as values that JSON has words for."""
+"""Responses of a service as JSON-compatible values."""
 
 import math
 import time as clocks
@@ -15,207 +15,207 @@ from wolf.inference.filters.gaussian import GaussianFilter
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.results import count
-from wolf_fleet.service.key_health import RECENT
-from wolf_fleet.service.recent_rows import Shown
+from wolf_fleet.service.key_health import RECENT_ROWS
+from wolf_fleet.service.recent_rows import RowView
 from wolf_fleet.service.service import Service
 
-MOST_STEPS = 1000  # of a forecast
-MOST_ROWS = 5000  # of an answer
-WORST = 60  # keys on the page
+MAX_FORECAST_STEPS = 1000
+MAX_ROWS_PER_RESPONSE = 5000
+DEFAULT_NUM_KEYS = 60  # keys on the page
+MIN_HALF_WIDTH = 1e-300  # avoids a division by zero
 
 
-def number(value: float) -> float | None:
-    """Give a number, or nothing where JSON has no word for it."""
+def finite(value: float) -> float | None:
+    """Return a number, or None if it is not finite, which JSON cannot represent."""
     return float(value) if math.isfinite(value) else None
 
 
-def when(service: Service, time: float) -> float | str | None:
-    """Give a time as it was told: a number, or a date."""
-    dated = service.flow.dated or service.columns.time is None
+def format_time(service: Service, time: float) -> float | str | None:
+    """Convert a time to the form in which times are sent: a number, or an ISO 8601 date."""
+    dated = service.pipeline.dated or service.columns.time is None
     if not dated or not math.isfinite(time):
-        return number(time)
+        return finite(time)
     stamp = datetime.fromtimestamp(time, UTC)
     return stamp.isoformat(timespec="milliseconds" if stamp.microsecond else "seconds").replace("+00:00", "Z")
 
 
 def short(value: float) -> str:
-    """Write a number with four figures."""
+    """Format a number with four significant digits."""
     return f"{value:.4g}"
 
 
-def why(service: Service, rows: Shown, i: int) -> str:
-    """Say why a row was flagged."""
+def reason(service: Service, rows: RowView, i: int) -> str:
+    """Describe why a row was flagged: its distance from the estimate; empty if it was not."""
     flagged = np.flatnonzero(rows.outliers[i])
-    value, mean, half = (each[i, flagged] for each in (rows.values, rows.means, rows.halves))
+    value, mean, half = (each[i, flagged] for each in (rows.values, rows.means, rows.half_widths))
     if not len(flagged):
         return ""
     if not np.isfinite(value).any():
         return "not a finite number"
-    worst = int(np.nanargmax(np.where(np.isfinite(value), np.abs(value - mean) / np.maximum(half, 1e-300), np.nan)))
+    distance = np.abs(value - mean) / np.maximum(half, MIN_HALF_WIDTH)
+    worst = int(np.nanargmax(np.where(np.isfinite(value), distance, np.nan)))
     off, middle, side = (float(each[worst]) for each in (value - mean, mean, half))
     name = f"{service.columns.values[flagged[worst]]}: " if len(service.columns.values) > 1 else ""
     estimate = f"the estimate {short(middle)} ({short(middle - side)} to {short(middle + side)})"
     return f"{name}{short(abs(off))} {'above' if off > 0 else 'below'} {estimate}"
 
 
-def row_facts(service: Service, key: str, rows: Shown, i: int) -> dict[str, Any]:
-    """Tell one row."""
+def row_facts(service: Service, key: str, rows: RowView, i: int) -> dict[str, Any]:
+    """Convert one row to a dictionary: key, time, values, mean and interval, weight, outlier and reason."""
     columns = service.columns
-    told: dict[str, Any] = {columns.key: key, columns.time or "arrived": when(service, float(rows.times[i]))}
-    told |= {name: number(rows.values[i, j]) for j, name in enumerate(columns.values)}
+    facts: dict[str, Any] = {columns.key: key, columns.time or "arrived": format_time(service, float(rows.times[i]))}
+    facts |= {name: finite(rows.values[i, j]) for j, name in enumerate(columns.values)}
     flagged = bool(rows.outliers[i].any())
     for name, each in (
         ("mean", rows.means[i]),
-        ("lower", rows.means[i] - rows.halves[i]),
-        ("upper", rows.means[i] + rows.halves[i]),
+        ("lower", rows.means[i] - rows.half_widths[i]),
+        ("upper", rows.means[i] + rows.half_widths[i]),
     ):
-        told[f"wolf_{name}" if name in told else name] = _one(each)
-    return (
-        told
-        | {"weight": number(rows.weights[i]), "outlier": flagged}
-        | ({"reason": why(service, rows, i)} if flagged else {})
-    )
+        facts[f"wolf_{name}" if name in facts else name] = _scalar_or_list(each)
+    facts |= {"weight": finite(rows.weights[i]), "outlier": flagged}
+    return facts | ({"reason": reason(service, rows, i)} if flagged else {})
 
 
-def _one(values: np.ndarray) -> Any:
-    """Give a number, or a list where there are several."""
-    listed = [number(value) for value in values]
+def _scalar_or_list(values: np.ndarray) -> Any:
+    """Return a number for one value, a list for several."""
+    listed = [finite(value) for value in values]
     return listed[0] if len(listed) == 1 else listed
 
 
-def posted(service: Service, answer: dict[str, Any], results: bool) -> dict[str, Any]:
-    """Tell what a request came to.
+def measurements(service: Service, answer: dict[str, Any], results: bool) -> dict[str, Any]:
+    """Format the response to posted measurements.
 
     Args:
-        service: that took it.
+        service: that processed them.
         answer: from `post_many`.
-        results: whether all rows are told, or only those that were flagged.
+        results: include all rows, not only the flagged ones.
     """
-    told = {name: value for name, value in answer.items() if name != "passed"}
-    if "passed" not in answer:
-        return told
-    keys, rows = answer["passed"]
-    flagged = np.flatnonzero(rows.outliers.any(axis=1))[:MOST_ROWS].tolist()
-    told["flagged"] = [row_facts(service, keys[i], rows, i) for i in flagged]
+    facts = {name: value for name, value in answer.items() if name != "filtered"}
+    if "filtered" not in answer:
+        return facts
+    keys, rows = answer["filtered"]
+    flagged = np.flatnonzero(rows.outliers.any(axis=1))[:MAX_ROWS_PER_RESPONSE].tolist()
+    facts["flagged"] = [row_facts(service, keys[i], rows, i) for i in flagged]
     if results:
-        told["results"] = [row_facts(service, keys[i], rows, i) for i in range(len(keys))]
-    return told
+        facts["results"] = [row_facts(service, keys[i], rows, i) for i in range(len(keys))]
+    return facts
 
 
 def state(service: Service, key: str) -> dict[str, Any]:
-    """Tell where the filter of a key stands.
+    """Return the filter state of a key, its last row and its health.
 
     Args:
         service: that has it.
-        key: that was seen; a `KeyError` otherwise.
+        key: a `KeyError` is raised if it is unknown.
     """
     with service.lock:
-        held = service.flow.bank[key]
-        rows, _ = service.history.of(key, 1)
-        doing = keys(service, [key])[0]
-    told = {"key": key, "measurements": held.t, "time": when(service, held.time * service.flow.step)}
-    told |= {"state": held.mean.tolist(), "cov": held.cov.tolist()}
+        entry = service.pipeline.bank[key]
+        rows, _ = service.recent_rows.of(key, 1)
+        health = keys(service, [key])[0]
+    facts = {"key": key, "measurements": entry.t, "time": format_time(service, entry.time * service.pipeline.step)}
+    facts |= {"state": entry.mean.tolist(), "cov": entry.cov.tolist()}
     last = row_facts(service, key, rows, 0) if len(rows.times) else None
-    return told | {"last": last} | {name: doing[name] for name in ("trouble", "reasons")}
+    return facts | {"last": last} | {name: health[name] for name in ("problem", "reasons")}
 
 
 def forecast(service: Service, key: str, steps: int, level: float) -> dict[str, Any]:
-    """Look ahead from the last row of a key.
+    """Forecast the measurements after the last row of a key.
 
     Args:
         service: that has it.
-        key: that was seen; a `KeyError` otherwise.
-        steps: how many of the model's steps.
+        key: a `KeyError` is raised if it is unknown.
+        steps: number of model steps.
         level: probability of the intervals.
     """
     validation.count("steps", steps)
-    if steps > MOST_STEPS:
-        raise ValueError(f"steps must be at most {MOST_STEPS:,}; got {steps:,}")
-    bank, reach = service.flow.bank, deviations(validation.level(level))
-    held = bank[key]
+    if steps > MAX_FORECAST_STEPS:
+        raise ValueError(f"steps must be at most {MAX_FORECAST_STEPS:,}; got {steps:,}")
+    bank, num_deviations = service.pipeline.bank, deviations(validation.confidence_level(level))
+    entry = bank[key]
     if not isinstance(bank.method, GaussianFilter):
-        raise ValueError(f"{type(bank.method).__name__} cannot be forecast here; use wolf.forecast")
+        raise ValueError(f"forecasts by {type(bank.method).__name__} are not supported here; use wolf.forecast")
     with precision(bank.dtype):
-        padded = pad_steps(steps)  # one program serves several lengths
+        padded = pad_steps(steps)  # so that one compiled program serves several lengths
         _, measured = run_forecast(
-            cast(bank.model, bank.dtype), cast(bank.method, bank.dtype), held.state, steps=padded
+            cast(bank.model, bank.dtype), cast(bank.method, bank.dtype), entry.state, steps=padded
         )
         mean, cov = np.asarray(measured.mean)[:steps], np.asarray(measured.cov)[:steps]
-    half = reach * np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
-    times = (held.time + 1 + np.arange(steps)) * service.flow.step
-    told: dict[str, Any] = {"key": key, "level": level, "step": service.flow.step}
-    if math.isfinite(held.time):
-        told["times"] = [when(service, time) for time in times.tolist()]
+    half = num_deviations * np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
+    times = (entry.time + 1 + np.arange(steps)) * service.pipeline.step
+    facts: dict[str, Any] = {"key": key, "level": level, "step": service.pipeline.step}
+    if math.isfinite(entry.time):
+        facts["times"] = [format_time(service, time) for time in times.tolist()]
     for name, each in (("mean", mean), ("lower", mean - half), ("upper", mean + half)):
-        told[name] = [_one(row) for row in each]
-    return told
+        facts[name] = [_scalar_or_list(row) for row in each]
+    return facts
 
 
 def history(service: Service, key: str, rows: int, after: int = -1) -> dict[str, Any]:
-    """Tell the last rows of a key, by columns.
+    """Return the last rows of a key, column by column.
 
     Args:
         service: that has it.
-        key: that was seen.
-        rows: how many at most.
-        after: number of the row after which they are wanted.
+        key: of the rows.
+        rows: largest number of rows.
+        after: only rows after the one with this number.
     """
     validation.count("rows", rows)
     with service.lock:
-        found, last = service.history.of(key, min(rows, MOST_ROWS), after)
+        found, last = service.recent_rows.of(key, min(rows, MAX_ROWS_PER_RESPONSE), after)
     flagged = np.flatnonzero(found.outliers.any(axis=1)).tolist()
-    lists = {"values": found.values, "means": found.means, "halves": found.halves}
+    lists = {"values": found.values, "means": found.means, "half_widths": found.half_widths}
     return {
         "key": key,
         "last": last,
-        "times": [number(time) for time in found.times],
-        **{name: [[number(x) for x in column] for column in each.T] for name, each in lists.items()},
-        "weights": [number(weight) for weight in found.weights],
-        "reasons": {i: why(service, found, i) for i in flagged},
+        "times": [finite(time) for time in found.times],
+        **{name: [[finite(x) for x in column] for column in each.T] for name, each in lists.items()},
+        "weights": [finite(weight) for weight in found.weights],
+        "reasons": {i: reason(service, found, i) for i in flagged},
     }
 
 
-def keys(service: Service, named: list[str] | None = None, most: int = WORST) -> list[dict[str, Any]]:
-    """Tell how keys are doing.
+def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_NUM_KEYS) -> list[dict[str, Any]]:
+    """Return the health of keys.
 
     Args:
         service: that has them.
-        named: which; default: those that have to be looked at, the worst first.
-        most: how many at most.
+        names: keys to return; default: those with a positive score, the worst first.
+        limit: largest number of keys.
     """
     now = clocks.time()
     with service.lock:
-        watch = service.watch
-        score, which = watch.judge(now, service.since)
-        if named is None:
-            worst = np.lexsort((-watch.last, -score))[:most]
-            places = [place for place in worst.tolist() if score[place] > 0]
+        health = service.health
+        score, problems = health.assess(now, service.since)
+        if names is None:
+            worst = np.lexsort((-health.last, -score))[:limit]
+            indices = [index for index in worst.tolist() if score[index] > 0]
         else:
-            places = [place for place in map(watch.place, named) if place >= 0]
-        found = [(place, watch.keys[place], _reasons(service, place, which, now)) for place in places]
+            indices = [index for index in map(health.index, names) if index >= 0]
+        found = [(index, health.keys[index], _reasons(service, index, problems, now)) for index in indices]
         return [
-            {"key": key, "score": float(score[place]), "trouble": bool(which["trouble"][place]), "reasons": reasons}
-            for place, key, reasons in found
+            {"key": key, "score": float(score[index]), "problem": bool(problems["any"][index]), "reasons": reasons}
+            for index, key, reasons in found
         ]
 
 
-def _reasons(service: Service, place: int, which: dict[str, np.ndarray], now: float) -> list[str]:
-    watch, told = service.watch, []
-    recent, flagged = min(int(watch.rows[place]), RECENT), int(watch.flagged()[place])
+def _reasons(service: Service, index: int, problems: dict[str, np.ndarray], now: float) -> list[str]:
+    health, reasons = service.health, []
+    recent, flagged = min(int(health.rows[index]), RECENT_ROWS), int(health.flagged()[index])
     if flagged:
-        told.append(f"{flagged} of the last {count(recent, 'row')} {'does' if flagged == 1 else 'do'} not fit")
-    if which["stuck"][place]:
-        told.append(f"the same value {int(watch.run[place]) + 1:,} times in a row")
-    if which["silent"][place]:
-        gap = f"usually one every {duration(float(watch.usual_gap()[place]))}"
-        told.append(f"silent for {duration(now - max(float(watch.last[place]), service.since))}, {gap}")
-    if which["blank"][place]:
-        told.append(f"no value in {int(np.bitwise_count(watch.blanks[place]))} of the last {count(recent, 'row')}")
-    return told
+        reasons.append(f"{count(flagged, 'outlier')} in the last {count(recent, 'row')}")
+    if problems["stuck"][index]:
+        reasons.append(f"the same value {int(health.run[index]) + 1:,} times in a row")
+    if problems["silent"][index]:
+        usual = f"usual interval {duration(float(health.usual_interval()[index]))}"
+        reasons.append(f"no row for {duration(now - max(float(health.last[index]), service.since))}, {usual}")
+    if problems["blank"][index]:
+        blanks = int(np.bitwise_count(health.blanks[index]))
+        reasons.append(f"{count(blanks, 'missing value')} in the last {count(recent, 'row')}")
+    return reasons
 
 
 def duration(seconds: float) -> str:
-    """Write a time in the unit that suits it.
+    """Format a duration in a suitable unit.
 
     Example:
         >>> duration(0.25), duration(90), duration(7200)
@@ -228,23 +228,23 @@ def duration(seconds: float) -> str:
 
 
 def fleet(service: Service) -> dict[str, Any]:
-    """Tell how all are doing: counts, the worst keys, the latest flags."""
+    """Return the status of all keys: counts, the worst keys and the latest outliers."""
     now = clocks.time()
     with service.lock:
         counts = service.counts
-        _, which = service.watch.judge(now, service.since)
-        totals = {name: int(which[name].sum()) for name in ("trouble", "stuck", "silent", "blank")}
+        _, problems = service.health.assess(now, service.since)
+        totals = {name: int(problems[name].sum()) for name in ("any", "stuck", "silent", "blank")}
         latest = [(flag.number, row_facts(service, flag.key, flag.row, 0)) for flag in service.latest]
         worst = keys(service)
-        problem = service.broken or service.warning
+        message = service.broken or service.warning
     names = ("rows", "used", "outliers", "late", "repeated", "waiting", "keys", "epoch")
     return {
         "now": now,
         "counts": {name: getattr(counts, name) for name in names},
-        "in_trouble": totals,
+        "problem_keys": totals,
         "committed": service.committed_at,
         "journal": service.journal_size,
-        "problem": problem,
+        "message": message,
         "worst": worst,
         "latest": [{"number": number} | facts for number, facts in reversed(latest)],
     }

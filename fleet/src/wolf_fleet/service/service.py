@@ -1,8 +1,8 @@
-"""The service itself, without HTTP: rows in, kept before they are acknowledged; states, forecasts and troubles out.
+"""The service without HTTP: rows are made durable and filtered; states, forecasts and key health are returned.
 
-Requests since the last commit are in a journal; a commit writes states, waiting rows, watch and answers, and the rows
-that passed as a part of the output, named together by one manifest. A start reads what the manifest names, and then
-takes the requests of the journal again: rows of a key in the same order have the same bits.
+Requests since the last commit are in a write-ahead log. A commit writes states, pending rows, key health, responses and
+an output part, bound together by one manifest. A start loads what the manifest names and replays the log: the same rows
+of a key in the same order give the same bits.
 """
 
 import time as clocks
@@ -20,50 +20,51 @@ from wolf.online.bank.bank import Bank
 from wolf.results import count
 from wolf.statespace import LinearModel
 from wolf_fleet.service import request_parsing
-from wolf_fleet.service.idempotency import Answered
-from wolf_fleet.service.key_health import KeyWatch
-from wolf_fleet.service.output_parts import Parts
-from wolf_fleet.service.recent_rows import History, Shown, lay_out
+from wolf_fleet.service.idempotency import IdempotencyStore
+from wolf_fleet.service.key_health import KeyHealth
+from wolf_fleet.service.output_parts import OutputParts
+from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
 from wolf_fleet.service.write_ahead_log import Journal, Record
-from wolf_fleet.streaming.checkpoint import SERVICE, Commits
-from wolf_fleet.streaming.pipeline import Flow, Passed, Streamed, name_columns
+from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
+from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
 
-BATCH = 100_000  # rows after which there is a commit
-EVERY = 60.0  # seconds after which there is one, if some have come; until then the journal has them
-KEEP = 2_000_000  # rows of the history, about 45 bytes each
-KEYS = 1_000_000  # filters at most: who can send rows must not be able to fill the memory
-LATEST = 50  # flagged rows that are remembered for the page
+BATCH_ROWS = 100_000  # rows per commit
+COMMIT_SECONDS = 60.0  # after which rows are committed if fewer have arrived; until then the log has them
+HISTORY_ROWS = 2_000_000  # recent rows in memory, about 45 bytes each
+MAX_KEYS = 1_000_000  # filters, so that a client cannot exhaust the memory
+MAX_LATEST_OUTLIERS = 50  # kept for the page
 
 
-class Flagged(NamedTuple):
-    """A flagged row: its key, its number in the order of flags, and what it came to, as `Shown` of one."""
+class FlaggedRow(NamedTuple):
+    """An outlier: its key, its number among all outliers, and the row as a `RowView` of length one."""
 
     key: str
     number: int
-    row: Shown
+    row: RowView
 
 
 class Service:
-    """A bank that outlives its process.
+    """A durable bank: what it has accepted survives a crash of the process.
 
     Args:
         bank: with the model and the method; the model is linear.
-        state: folder for states and journal; made if it is not there.
-        key: name of the field that says whose a row is.
-        values: name of the field that is filtered, or names.
-        time: name of the field of times: numbers, or dates, which count as seconds. Rows are taken as they come
-            without it.
-        lateness: how much older than the newest row one may be and still be put in order, in the unit of the times.
-        step: length of a step of the model, in that unit.
-        forget: a key that was silent for longer than this, in that unit, starts anew, and takes no room meanwhile.
+        state: folder for the states and the write-ahead log, created if missing.
+        key: name of the field that identifies the series of a row.
+        values: name of the field to filter, or names.
+        time: name of the field of times: numbers, or dates, which count as seconds. Without it rows are filtered in
+            order of arrival.
+        allowed_lateness: how much older than the newest row a row may be and still be put in order, in the unit of the
+            times.
+        step: length of a model step, in that unit.
+        idle_timeout: a key without rows for longer than this, in that unit, is dropped, and starts from the prior when
+            it returns.
         level: probability of the intervals.
-        out: folder for all rows with what they came to, as `wolf_fleet.stream` writes them. By default only those that
-        the
-            history needs are kept, in the state's folder.
-        batch: number of rows after which there is a commit.
-        every: seconds after which there is a commit if some rows have come.
-        keep: rows of the history, of all keys together.
-        most_keys: filters at most.
+        out: folder for all rows with their results, in the format of `wolf_fleet.stream`. By default only recent rows
+            are kept, in the state folder.
+        batch_rows: number of rows per commit.
+        commit_interval: seconds after which rows are committed if fewer have arrived.
+        history_rows: number of recent rows in memory, of all keys together.
+        max_keys: largest number of filters.
 
     Example:
         >>> import tempfile, wolf
@@ -81,199 +82,215 @@ class Service:
         key: str,
         values: str | Sequence[str],
         time: str | None = None,
-        lateness: float = 0.0,
+        allowed_lateness: float = 0.0,
         step: float = 1.0,
-        forget: float | None = None,
+        idle_timeout: float | None = None,
         level: float = 0.95,
         out: str | PathLike[str] | None = None,
-        batch: int = BATCH,
-        every: float = EVERY,
-        keep: int = KEEP,
-        most_keys: int = KEYS,
+        batch_rows: int = BATCH_ROWS,
+        commit_interval: float = COMMIT_SECONDS,
+        history_rows: int = HISTORY_ROWS,
+        max_keys: int = MAX_KEYS,
     ):
-        for name, number in (("batch", batch), ("keep", keep), ("most_keys", most_keys)):
+        for name, number in (("batch_rows", batch_rows), ("history_rows", history_rows), ("max_keys", max_keys)):
             validation.count(name, number)
-        validation.positive_number("every", every)
+        validation.positive_number("commit_interval", commit_interval)
         validation.path("state", state)
-        self.columns = name_columns(key, values, time)
-        self.flow, self.level = Flow(bank, self.columns, lateness, step, level, forget), level
+        self.columns = make_columns(key, values, time)
+        self.pipeline = Pipeline(bank, self.columns, allowed_lateness, step, level, idle_timeout)
         if not isinstance(bank.model, LinearModel):
             raise ValueError(
-                "a service is for linear models: it shows what a perfect sensor would say, with an interval"
+                f"a service needs a linear model, whose signal has an interval; got {type(bank.model).__name__}"
             )
-        self.batch, self.every, self.keep, self.most_keys = batch, every, keep, most_keys
+        self.level, self.batch_rows, self.commit_interval = level, batch_rows, commit_interval
+        self.max_keys = max_keys
         self.lock, self.since, self.version = RLock(), clocks.time(), 0
-        self.history, self.watch = History(keep, len(self.columns.values)), KeyWatch(len(self.columns.values))
-        self.answered, self.latest, self.flags = Answered(), deque[Flagged](maxlen=LATEST), 0
+        num_values = len(self.columns.values)
+        self.recent_rows, self.health = RecentRows(history_rows, num_values), KeyHealth(num_values)
+        self.responses, self.num_flags = IdempotencyStore(), 0
+        self.latest = deque[FlaggedRow](maxlen=MAX_LATEST_OUTLIERS)
         self._closed = False
-        self.broken, self.warning = "", ""  # why nothing is taken any more; what somebody should look after
-        self._parts = Parts(self.columns, keep, retain=out is not None)
+        self.broken, self.warning = "", ""  # why no rows are accepted any more; what needs attention
+        self._parts = OutputParts(self.columns, history_rows, retain=out is not None)
         self._commit_at = self._tried_at = self.since
-        settings = {"key": key, "values": list(self.columns.values), "time": time, "lateness": lateness, "step": step}
-        settings |= {"level": level, "forget": forget}
+        settings: dict[str, Any] = {"key": key, "values": list(self.columns.values), "time": time}
+        settings |= {"allowed_lateness": allowed_lateness, "step": step, "level": level, "idle_timeout": idle_timeout}
         folder = Path(state)
-        self._commits = Commits(folder, folder / "out" if out is None else Path(out), "parquet", settings, SERVICE)
+        out = folder / "out" if out is None else Path(out)
+        self._checkpoint = CheckpointStore(folder, out, "parquet", settings, SERVICE_FORMAT)
         try:
             self._recover()
         except BaseException:
-            self._commits.close()
+            self._checkpoint.close()
             raise
 
     def __enter__(self) -> "Service":
-        """Begin."""
+        """Return the service."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End, with a commit."""
+        """Close the service."""
         self.close()
 
     def close(self) -> None:
-        """Commit what came, and let another process have the folder."""
+        """Commit, and release the state folder."""
         with self.lock:
             if self._closed:
                 return
             self._closed = True
             try:
-                if self.flow.count.rows > self._commits.manifest.get("rows", 0) and not self.broken:
+                if self.pipeline.counts.rows > self._checkpoint.manifest.get("rows", 0) and not self.broken:
                     self.commit()
             finally:
                 self._journal.close()
-                self._commits.close()
+                self._checkpoint.close()
 
-    # What a start does.
+    # Start.
 
     def _recover(self) -> None:
-        commits, flow = self._commits, self.flow
-        flow.resume(commits.restore(flow.bank, len(self.columns.values)), commits.manifest)
-        more = commits.more()
-        if more:
-            self.watch.unpack(more)
-            self.answered.unpack(more)
-        for keys, rows in self._parts.recall(commits.parts):
+        checkpoint, pipeline = self._checkpoint, self.pipeline
+        pipeline.resume(checkpoint.restore(pipeline.bank, len(self.columns.values)), checkpoint.manifest)
+        extra = checkpoint.extra_arrays()
+        if extra:
+            self.health.unpack(extra)
+            self.responses.unpack(extra)
+        for keys, rows in self._parts.recall(checkpoint.parts):
             self._remember(keys, rows)
         self._journal = self._open_journal()
         for record in self._journal.records():
-            self._take(record, self.most_keys + len(record.body))  # it was acknowledged: whatever the limit is now
-        if not commits.manifest["epoch"]:
-            self.commit()  # from now on the settings are those of the state
+            # These requests were acknowledged, so the present limit of keys does not apply to them.
+            self._apply(record, self.max_keys + len(record.body))
+        if not checkpoint.manifest["epoch"]:
+            self.commit()  # stores the settings with the state
         self.commit_if_due()
 
     def _open_journal(self) -> Journal:
-        """Open the journal of this epoch; those of others are in its states, or never began."""
-        path = self._commits.state / f"journal-{self._commits.manifest['epoch']}.log"
-        for other in self._commits.state.glob("journal-*.log"):
+        """Open the log of this epoch and delete others, whose requests are in the states or were never acknowledged."""
+        path = self._checkpoint.state / f"journal-{self._checkpoint.manifest['epoch']}.log"
+        for other in self._checkpoint.state.glob("journal-*.log"):
             if other != path:
                 other.unlink()
         return Journal(path)
 
-    # What comes in.
+    # Requests.
 
-    def post(self, kind: str, body: bytes, name: str = "") -> dict[str, Any]:
-        """Take one request, and keep it; as `post_many`, but what is refused is raised."""
-        answer = self.post_many([Record(name, kind, clocks.time(), body)])[0]
+    def post(self, format: str, body: bytes, request_id: str = "") -> dict[str, Any]:
+        """Apply one request durably; like `post_many`, but raises the error of a rejected request.
+
+        Args:
+            format: of the body: "json", "lines" (JSON lines) or "csv".
+            body: rows.
+            request_id: a request with a known id is not applied again; "" for none.
+
+        Returns:
+            Counts of rows, outliers and so on.
+        """
+        answer = self.post_many([Record(request_id, format, clocks.time(), body)])[0]
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def post_many(self, records: Iterable[Record]) -> list[dict[str, Any] | Exception]:
-        """Take requests in order; when this returns, what was taken is on disk.
+        """Apply requests in order; on return, the accepted ones are on disk.
 
         Args:
-            records: with kinds of `wolf_fleet.service.request_parsing`.
+            records: requests.
 
         Returns:
-            Of each what it came to, or why it was refused, whole.
+            Per request its counts, or the error for which it was rejected as a whole.
         """
         with self.lock:
             if self.broken:
                 raise OSError(self.broken)
             answers: list[dict[str, Any] | Exception] = []
-            taken: list[Record] = []
+            accepted: list[Record] = []
             for record in records:
                 try:
-                    known = self.answered.find(record.name, record.body)
-                    answers.append(self._take(record, self.most_keys) if known is None else known | {"again": True})
-                    taken += [record] if known is None else []
+                    known = self.responses.find(record.request_id, record.body)
+                    answers.append(self._apply(record, self.max_keys) if known is None else known | {"duplicate": True})
+                    accepted += [record] if known is None else []
                 except ValueError as error:
                     answers.append(error)
-            if taken:
-                self._keep(taken)
+            if accepted:
+                self._log(accepted)
             self.commit_if_due()
             return answers
 
-    def _keep(self, taken: list[Record]) -> None:
-        """Write requests to the journal. If that fails, memory is ahead of the disk, and nothing more may be taken."""
+    def _log(self, accepted: list[Record]) -> None:
+        """Write requests to the log. If that fails, memory is ahead of the disk, and no more may be accepted."""
         try:
-            self._journal.append(taken)
+            self._journal.append(accepted)
         except OSError as error:
             self.broken = (
-                f"the journal cannot be written ({error}); mend it and start again: nothing acknowledged is lost"
+                f"the write-ahead log cannot be written ({error}); repair the disk and restart the service: "
+                "no acknowledged request is lost"
             )
             raise OSError(self.broken) from error
 
-    def _take(self, record: Record, most_keys: int) -> dict[str, Any]:
-        """Filter the rows of a request, or refuse them all."""
-        flow = self.flow
-        rows, dated = request_parsing.read(record.kind, record.body, self.columns, flow.dated)
-        room = max(most_keys - len(flow.bank), 0)
+    def _apply(self, record: Record, max_keys: int) -> dict[str, Any]:
+        """Filter the rows of a request, or reject all of them with a `ValueError`."""
+        pipeline = self.pipeline
+        rows, dated = request_parsing.parse(record.format, record.body, self.columns, pipeline.dated)
+        room = max(max_keys - len(pipeline.bank), 0)
         if len(rows.keys) > room:
-            fresh = sum(key not in flow.bank for key in set(rows.keys))
+            fresh = sum(key not in pipeline.bank for key in set(rows.keys))
             if fresh > room:
-                words = f"it has {count(fresh, 'new key')}, and there is room for {room:,} of {most_keys:,}"
-                raise ValueError(f"nothing was taken: {words}")
-        before = flow.counted(0)
-        flow.dated = dated
-        passed = flow.take(rows)
-        told = _difference(before, flow.counted(0))
-        laid = None if passed is None else self._show(passed, record.at)
-        self.answered.add(record.name, record.body, dict(told))
+                words = f"{count(fresh, 'new key')} in the request, and {room:,} of at most {max_keys:,} keys are free"
+                raise ValueError(f"no rows were accepted: {words}")
+        before = pipeline.summary(0)
+        pipeline.dated = dated
+        filtered = pipeline.process(rows)
+        counts = _difference(before, pipeline.summary(0))
+        view = None if filtered is None else self._store(filtered, record.at)
+        self.responses.add(record.request_id, record.body, dict(counts))
         self.version += 1
-        return told if passed is None or laid is None else told | {"passed": (passed.rows.keys, laid)}
+        return counts if filtered is None or view is None else counts | {"filtered": (filtered.rows.keys, view)}
 
-    def _show(self, passed: Passed, at: float) -> Shown:
-        """Put rows that passed into the history, the watch and the part to come."""
-        rows = lay_out(passed, self.flow.reach, at, self.columns.time is not None)
-        self._parts.add(self.flow.table(passed), at)
-        self.watch.add(passed.rows.keys, rows, at)
-        self._remember(passed.rows.keys, rows)
+    def _store(self, filtered: FilteredRows, at: float) -> RowView:
+        """Add filtered rows to the next output part, the key health and the recent rows."""
+        rows = make_view(filtered, self.pipeline.num_deviations, at, self.columns.time is not None)
+        self._parts.add(self.pipeline.table(filtered), at)
+        self.health.add(filtered.rows.keys, rows, at)
+        self._remember(filtered.rows.keys, rows)
         return rows
 
-    def _remember(self, keys: list[str], rows: Shown) -> None:
-        self.history.add(keys, rows)
+    def _remember(self, keys: list[str], rows: RowView) -> None:
+        self.recent_rows.add(keys, rows)
         where = np.flatnonzero(rows.outliers.any(axis=1))
-        for i in where[-LATEST:].tolist():
-            self.latest.append(Flagged(keys[i], self.flags, Shown(*(each[i : i + 1] for each in rows))))
-            self.flags += 1
+        for i in where[-MAX_LATEST_OUTLIERS:].tolist():
+            self.latest.append(FlaggedRow(keys[i], self.num_flags, RowView(*(each[i : i + 1] for each in rows))))
+            self.num_flags += 1
 
     # Commits.
 
     def commit_if_due(self) -> None:
-        """Commit if there are enough rows, or the time has come; if it fails, the journal has everything."""
+        """Commit if there are enough rows or the interval is over; if it fails, the log still has all requests."""
         with self.lock:
-            new = self.flow.count.rows > self._commits.manifest.get("rows", 0)
-            old = clocks.time() - self._tried_at > self.every
-            full = self._parts.rows >= self.batch and not self.warning
+            new = self.pipeline.counts.rows > self._checkpoint.manifest.get("rows", 0)
+            old = clocks.time() - self._tried_at > self.commit_interval
+            full = self._parts.rows >= self.batch_rows and not self.warning
             if new and (full or old) and not self.broken:
                 try:
                     self.commit()
                 except OSError as error:
-                    self.warning = f"the last commit failed ({error}); the journal keeps what came"
+                    self.warning = f"the last commit failed ({error}); requests are kept in the write-ahead log"
 
     def commit(self) -> None:
-        """Make everything that came part of an epoch."""
+        """Commit all requests as an epoch."""
         with self.lock:
             self._tried_at = clocks.time()
-            gone = self.flow.tidy()
-            if gone:
-                self.watch.forget(gone)
-                self.history.forget(gone)
+            expired = self.pipeline.drop_expired()
+            if expired:
+                self.health.forget(expired)
+                self.recent_rows.forget(expired)
             table, drop = self._parts.next_part()
-            flow, more, epoch = self.flow, self.watch.pack() | self.answered.pack(), self._commits.manifest["epoch"]
+            pipeline, extra = self.pipeline, self.health.pack() | self.responses.pack()
+            epoch = self._checkpoint.manifest["epoch"]
             try:
-                self._commits.commit(flow.bank, flow.reorder.pending, table, flow.facts, more, drop)
+                self._checkpoint.commit(pipeline.bank, pipeline.buffer.pending, table, pipeline.facts, extra, drop)
             except OSError as error:
-                if self._commits.epoch_on_disk() != epoch:  # done, but not to the end: what is in memory is not sure
-                    self.broken = f"a commit was cut short ({error}); start again: nothing acknowledged is lost"
+                if self._checkpoint.epoch_on_disk() != epoch:  # committed, but memory does not know how far
+                    self.broken = f"a commit was interrupted ({error}); restart the service: no request is lost"
                 raise
             self._parts.committed(drop)
             self._commit_at, self.warning = clocks.time(), ""
@@ -281,21 +298,21 @@ class Service:
             self._journal = self._open_journal()
 
     @property
-    def counts(self) -> Streamed:
-        """What was done since the state began."""
-        return self.flow.counted(self._commits.manifest["epoch"])
+    def counts(self) -> StreamSummary:
+        """Counts since the state was created."""
+        return self.pipeline.summary(self._checkpoint.manifest["epoch"])
 
     @property
     def committed_at(self) -> float:
-        """When the last commit was, or the start, in seconds since 1970."""
+        """Time of the last commit, or of the start, in seconds since 1970."""
         return self._commit_at
 
     @property
     def journal_size(self) -> int:
-        """Bytes of requests that no commit has yet."""
+        """Size of the write-ahead log in bytes."""
         return self._journal.size
 
 
-def _difference(before: Streamed, after: Streamed) -> dict[str, Any]:
+def _difference(before: StreamSummary, after: StreamSummary) -> dict[str, Any]:
     names = ("rows", "used", "outliers", "late", "repeated")
     return {name: getattr(after, name) - getattr(before, name) for name in names} | {"waiting": after.waiting}

@@ -1,4 +1,4 @@
-"""One thread that takes requests in the order in which they came: those that wait share one flush to disk."""
+"""Worker thread that applies requests in order of arrival; requests that wait together share one flush to disk."""
 
 import queue
 import threading
@@ -9,59 +9,59 @@ from typing import Any
 from wolf_fleet.service.service import Service
 from wolf_fleet.service.write_ahead_log import Record
 
-WAITING = 1000  # requests that may wait; more are sent away
-TOGETHER = 64  # requests of one flush
-BEAT = 1.0  # seconds between two looks whether a commit is due
+MAX_QUEUED_REQUESTS = 1000  # further requests are rejected
+MAX_REQUESTS_PER_FLUSH = 64
+COMMIT_CHECK_SECONDS = 1.0  # between two checks whether a commit is due
 
 
-class Busy(Exception):  # noqa: N818
-    """Too many requests wait."""
+class QueueFull(Exception):  # noqa: N818
+    """Too many requests are queued."""
 
 
 class Worker:
-    """The thread, and the queue before it.
+    """Worker thread with its queue.
 
     Args:
-        service: that nobody else posts to.
+        service: only this worker may post to it.
     """
 
     def __init__(self, service: Service):
         self.service = service
-        self._queue: queue.Queue[tuple[Record, Future[dict[str, Any]]] | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[tuple[Record, Future[dict[str, Any]]] | None] = queue.Queue(MAX_QUEUED_REQUESTS)
         self._thread = threading.Thread(target=self._run, name="wolf-serve", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
-        """Whether requests are taken."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def post(self, record: Record) -> "Future[dict[str, Any]]":
-        """Hand in a request; the result is there when it is on disk."""
+        """Queue a request; the result is set once it is on disk."""
         done: Future[dict[str, Any]] = Future()
         try:
             self._queue.put_nowait((record, done))
         except queue.Full:
-            raise Busy(f"{WAITING:,} requests wait already; try again in a second") from None
+            raise QueueFull(f"{MAX_QUEUED_REQUESTS:,} requests are queued; try again in a second") from None
         return done
 
     def close(self) -> None:
-        """Take what waits, and end."""
+        """Apply the queued requests and stop."""
         self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        looked = clocks.monotonic()
+        checked = clocks.monotonic()
         while True:
             try:
-                some = [self._queue.get(timeout=BEAT)]
+                some = [self._queue.get(timeout=COMMIT_CHECK_SECONDS)]
             except queue.Empty:
                 some = []
-            while some and some[-1] is not None and len(some) < TOGETHER and not self._queue.empty():
+            while some and some[-1] is not None and len(some) < MAX_REQUESTS_PER_FLUSH and not self._queue.empty():
                 some.append(self._queue.get_nowait())
             self._post([each for each in some if each is not None])
-            if clocks.monotonic() - looked > BEAT:
-                looked = clocks.monotonic()
+            if clocks.monotonic() - checked > COMMIT_CHECK_SECONDS:
+                checked = clocks.monotonic()
                 self.service.commit_if_due()
             if some and some[-1] is None:
                 return
@@ -70,11 +70,11 @@ class Worker:
         if not some:
             return
         try:
-            answers = self.service.post_many([record for record, _ in some])
-        except Exception as error:  # the thread must outlive what it is given
-            answers = [error] * len(some)
-        for (_, done), answer in zip(some, answers, strict=True):
-            if isinstance(answer, Exception):
-                done.set_exception(answer)
+            responses = self.service.post_many([record for record, _ in some])
+        except Exception as error:  # the thread must survive any error
+            responses = [error] * len(some)
+        for (_, done), response in zip(some, responses, strict=True):
+            if isinstance(response, Exception):
+                done.set_exception(response)
             else:
-                done.set_result(answer)
+                done.set_result(response)

@@ -1,7 +1,7 @@
-"""What came since the last commit, as it came: a file that only grows, flushed to disk before anything is acknowledged.
+"""Write-ahead log: requests since the last commit in an append-only file, flushed before they are acknowledged.
 
-A record is a line of JSON (request id, kind, when, size and checksum of the body) and the body. What a crash cut off is
-at the end of the file; it was never acknowledged, and the next start cuts it away.
+A record is a line of JSON (request id, format, time of arrival, size and checksum of the body) and the body. A record
+cut off by a crash is at the end of the file; it was never acknowledged, and the next start removes it.
 """
 
 import json
@@ -15,19 +15,19 @@ from wolf.runtime.checkpoints import flush_folder
 
 
 class Record(NamedTuple):
-    """A request: its id or nothing, how its body is written, when it came (seconds since 1970), and the body."""
+    """A request: its id or "", the format of its body, its arrival in seconds since 1970, and the body."""
 
-    name: str
-    kind: str
+    request_id: str
+    format: str
     at: float
     body: bytes
 
 
 class Journal:
-    """The file of an epoch.
+    """Write-ahead log of an epoch.
 
     Args:
-        path: made if it is not there.
+        path: of the file, created if missing.
     """
 
     def __init__(self, path: Path):
@@ -39,23 +39,23 @@ class Journal:
         self.size = path.stat().st_size
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def records(self) -> Iterator[Record]:
-        """Read what is there, and cut away what was not finished."""
-        whole, place = self.path.read_bytes(), 0
-        while (found := _record(whole, place)) is not None:
-            record, place = found
+        """Read all complete records and truncate the file behind them."""
+        whole, offset = self.path.read_bytes(), 0
+        while (found := _parse(whole, offset)) is not None:
+            record, offset = found
             yield record
-        if place < self.size:
-            self._file.truncate(place)
+        if offset < self.size:
+            self._file.truncate(offset)
             os.fsync(self._file.fileno())
-            self.size = place
+            self.size = offset
 
     def append(self, records: list[Record]) -> None:
-        """Put records behind the others, flushed to disk; if that fails the file is as it was."""
-        text = b"".join(_text(record) for record in records)
+        """Append records and flush them to disk; the file is unchanged if writing fails."""
+        text = b"".join(_format(record) for record in records)
         try:
             done = 0
             while done < len(text):
@@ -67,21 +67,21 @@ class Journal:
         self.size += len(text)
 
 
-def _text(record: Record) -> bytes:
-    head = {"id": record.name, "kind": record.kind, "at": record.at, "size": len(record.body)}
+def _format(record: Record) -> bytes:
+    head = {"id": record.request_id, "format": record.format, "at": record.at, "size": len(record.body)}
     line = json.dumps(head | {"crc": zlib.crc32(record.body)}).encode()
     return b"%08x %s\n%s\n" % (zlib.crc32(line), line, record.body)
 
 
-def _record(whole: bytes, place: int) -> tuple[Record, int] | None:
-    """Read the record at a place, and say where it ends; None if there is none that is sound."""
-    end = whole.find(b"\n", place)
-    line = whole[place + 9 : end]
-    if end < 0 or whole[place : place + 9] != b"%08x " % zlib.crc32(line):
+def _parse(whole: bytes, offset: int) -> tuple[Record, int] | None:
+    """Parse the record at an offset; return it and the offset of its end, or None if no intact record is there."""
+    end = whole.find(b"\n", offset)
+    line = whole[offset + 9 : end]
+    if end < 0 or whole[offset : offset + 9] != b"%08x " % zlib.crc32(line):
         return None
     head = json.loads(line)
     body = whole[end + 1 : end + 1 + head["size"]]
     after = end + 1 + head["size"]
     if zlib.crc32(body) != head["crc"] or whole[after : after + 1] != b"\n":
         return None
-    return Record(head["id"], head["kind"], head["at"], body), after + 1
+    return Record(head["id"], head["format"], head["at"], body), after + 1

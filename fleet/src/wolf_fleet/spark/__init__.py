@@ -1,4 +1,4 @@
-"""The same filters on Spark: folders (`filter_parquet`), tables (`filter`) and streams (`stream`)."""
+"""Filters on Spark: folders (`filter_parquet`), tables (`filter`) and streams (`stream`)."""
 
 from wolf_fleet.spark.batch import filter as filter
 from wolf_fleet.spark.files import filter_parquet as filter_parquet

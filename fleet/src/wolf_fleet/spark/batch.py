@@ -1,4 +1,4 @@
-"""A table of Spark through banks of filters: all keys of a partition in one bank, rows as Arrow batches."""
+"""Filtering of a Spark table by banks of filters: one bank per partition, rows as Arrow batches."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from wolf.statespace import Model
 from wolf_fleet.spark import columns
 from wolf_fleet.spark.workers import freeze
 
-BATCH = 65_536  # rows that go through a bank at once; Spark hands over 10,000
+BATCH_ROWS = 65_536  # rows per call of the bank; the record batches of Spark have 10,000
 
 
 def filter(
@@ -29,24 +29,23 @@ def filter(
     level: float = 0.95,
     shuffle: bool = True,
 ) -> Any:
-    """Filter the rows of a table, each key by itself, in the order of time.
+    """Filter the rows of a table, each key by its own filter, in the order of time.
 
-    The numbers are those of `wolf_fleet.datasets.filter_batches` on one machine, bit for bit. Rows of one key and one
-    time are
-    taken once: the one with the smallest value, so that a task that Spark repeats gives the same; a number comes
-    before null.
+    The results are those of `wolf.online.filter_batches` on one machine, bit for bit. Of several rows with the same key
+    and time, the one with the smallest value is used (a number before null), so that a repeated task gives the same
+    results.
 
     Args:
-        df: a DataFrame that is no stream.
-        key: name of the column that says whose a row is, of text or integers.
+        df: a DataFrame that is not a stream.
+        key: name of the column that identifies the series of a row, text or integers.
         time: name of the column of times: time stamps, which count as seconds, or numbers.
-        value: name of the column that is filtered, or names; null is missing.
-        model: fixed in time.
+        value: name of the column to filter, or names; null is missing.
+        model: time-invariant model.
         method: as in `wolf.filter`.
-        step: length of a step of the model, in the unit of the times.
+        step: length of a model step, in the unit of the times.
         level: probability of the intervals.
-        shuffle: bring the rows of a key together and sort them. False where each partition has all rows of its keys
-            already, in the order of time: as one file for each group of keys, written so.
+        shuffle: collect the rows of each key in one partition and sort them. False if each partition already has all
+            rows of its keys, in the order of time.
 
     Returns:
         A DataFrame with the columns of `df`, and mean, lower, upper, weight and outlier; null in rows that were not
@@ -54,21 +53,21 @@ def filter(
     """
     names = columns.check(df, key, time, value, streaming=False)
     validation.positive_number("step", step)
-    validation.flag("shuffle", shuffle)
+    validation.boolean("shuffle", shuffle)
     bank = Bank(model, method)
-    schema = columns.result_schema(df, bank, key, time, names, validation.level(level))
+    schema = columns.result_schema(df, bank, key, time, names, validation.confidence_level(level))
     if shuffle:
-        # By time alone, which Spark sorts by its bits; with the values beside it the sort takes as long as the shuffle.
+        # By time alone, for which Spark uses a radix sort; sorting by values too would take as long as the shuffle.
         df = df.repartition(key).sortWithinPartitions(time)
-    return df.mapInArrow(Partition(model, bank.method, key, names, time, step, level, shuffle), schema)
+    return df.mapInArrow(PartitionFilter(model, bank.method, key, names, time, step, level, shuffle), schema)
 
 
 @dataclasses.dataclass(frozen=True)
-class Partition:
-    """What is done to a partition, in the executor; attributes as the arguments of `filter`.
+class PartitionFilter:
+    """Filter of a partition, run in the executor; attributes are the arguments of `filter`.
 
     Attributes:
-        shuffled: whether rows were brought together and sorted by time; those of one time are in any order then.
+        shuffled: whether rows were shuffled and sorted by time, so that rows of the same time are in any order.
     """
 
     model: Any
@@ -84,19 +83,19 @@ class Partition:
         """Filter the rows of a partition."""
         bank = Bank(self.model, self.method)
         named: Any = {"key": self.key, "values": self.values, "time": self.time, "step": self.step, "level": self.level}
-        for table in join(batches, BATCH, self.time if self.shuffled else None):
-            rows = settle(table, self.key, self.time, self.values) if self.shuffled else table
+        for table in join(batches, BATCH_ROWS, self.time if self.shuffled else None):
+            rows = sort_ties(table, self.key, self.time, self.values) if self.shuffled else table
             yield from filter_batches(rows, bank, **named)
         freeze()
 
 
 def join(batches: Iterator[Any], rows: int, time: str | None = None) -> Iterator[Any]:
-    """Put record batches together until they have so many rows.
+    """Merge record batches into tables of at least `rows` rows.
 
     Args:
         batches: of one schema.
-        rows: that are wanted at least.
-        time: name of the column of times, if rows of one time are to stay together; they come one after the other.
+        rows: smallest number of rows.
+        time: name of the column of times if rows of the same time must not be separated; rows are in order of time.
     """
     import pyarrow
 
@@ -115,25 +114,25 @@ def join(batches: Iterator[Any], rows: int, time: str | None = None) -> Iterator
 
 
 def _last_change(times: Any) -> int:
-    """Find the first of the rows at the end that have the time of the last one."""
+    """Find the first of the trailing rows that have the time of the last one."""
     from pyarrow import compute
 
     others = np.flatnonzero(np.asarray(compute.not_equal(times, times[-1])))
     return int(others[-1]) + 1 if len(others) else 0
 
 
-def settle(table: Any, key: str, time: str, values: Sequence[str]) -> Any:
-    """Put rows of one key and one time into an order that does not depend on how they came: smallest values first.
+def sort_ties(table: Any, key: str, time: str, values: Sequence[str]) -> Any:
+    """Sort rows with the same key and time by their values, so that their order does not depend on that of arrival.
 
     Args:
         table: rows in the order of time.
-        key: name of a column, as the others.
-        time: likewise.
-        values: likewise, in the order of their weight.
+        key: name of the key column.
+        time: name of the time column.
+        values: names of the value columns; the first is compared first.
     """
     moment = np.cumsum(np.r_[False, np.diff(read_times(table[time], time)) != 0])
-    whose = np.asarray(table[key].combine_chunks().dictionary_encode().indices)
-    both = moment * (whose.max(initial=0) + 1) + whose
+    codes = np.asarray(table[key].combine_chunks().dictionary_encode().indices)
+    both = moment * (codes.max(initial=0) + 1) + codes
     if np.diff(np.sort(both)).all():
         return table
     numbers = [np.asarray(table[name].cast("float64").fill_null(np.nan)) for name in reversed(values)]

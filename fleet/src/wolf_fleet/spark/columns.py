@@ -1,4 +1,4 @@
-"""What both doors to Spark ask of a data frame, and what they add to it."""
+"""Validation of Spark data frames, and the schema of results."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +9,12 @@ from wolf import validation
 from wolf.online.bank.arrow_batches import filter_batches
 from wolf.online.bank.bank import Bank
 
-MISSING = 'Spark needs PySpark 4: pip install "wolf-filter[spark]", and Java 17 or later'
+INSTALL = "run pip install './fleet[spark]' in a clone of the repository"
+MISSING = f"wolf_fleet.spark needs PySpark 4 and Java 17 or later: {INSTALL}"
 
 
-def need_spark() -> None:
-    """Say what to install if PySpark is not there."""
+def require_spark() -> None:
+    """Raise an error with the command to install PySpark if it is missing or too old."""
     try:
         import pyspark
     except ImportError as error:
@@ -22,23 +23,21 @@ def need_spark() -> None:
         raise ModuleNotFoundError(f"{MISSING}; this is PySpark {pyspark.__version__}")
 
 
-def need_protobuf() -> None:
-    """Say what to install if what Spark's state needs is not there: `pyspark[sql]` does not bring it."""
+def require_protobuf() -> None:
+    """Raise an error if the dependencies of stateful streams are missing; `pyspark[sql]` does not install them."""
     try:
         import google.protobuf
         import pandas
     except ImportError as error:
-        raise ModuleNotFoundError(
-            f'A stream needs protobuf and pandas: pip install "wolf-filter[spark]" ({error})'
-        ) from error
+        raise ModuleNotFoundError(f"a stream needs protobuf and pandas: {INSTALL} ({error})") from error
     del google, pandas
 
 
 def check(df: Any, key: str, time: str, value: str | Sequence[str], streaming: bool) -> tuple[str, ...]:
-    """Refuse what is no data frame of the right kind, and columns that are not there; give the names of the values."""
-    need_spark()
+    """Validate a data frame and column names; return the names of the value columns."""
+    require_spark()
     if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
-        raise ValueError(f"df must be a DataFrame of Spark; got {validation.told(df)}")
+        raise ValueError(f"df must be a Spark DataFrame; got {validation.short_repr(df)}")
     if bool(df.isStreaming) != streaming:
         right, kind = ("filter", "a table") if streaming else ("stream", "a stream")
         raise ValueError(f"df is {kind}; use wolf_fleet.spark.{right}")
@@ -46,16 +45,16 @@ def check(df: Any, key: str, time: str, value: str | Sequence[str], streaming: b
     for name in (key, time, *names):
         if not isinstance(name, str) or name not in df.columns:
             known = ", ".join(map(repr, df.columns))
-            raise ValueError(f"there is no column {validation.told(name)}; there are {known}")
+            raise ValueError(f"there is no column {validation.short_repr(name)}; there are {known}")
     if len({key, time, *names}) < 2 + len(names):
         raise ValueError(f"key, time and value must be different columns; got {', '.join((key, time, *names))}")
     return names
 
 
 def result_schema(df: Any, bank: Bank, key: str, time: str, values: tuple[str, ...], level: float) -> Any:
-    """Put the columns of the results behind those of a data frame, as a `StructType`.
+    """Return the columns of a data frame followed by the result columns, as a `StructType`.
 
-    What is wrong with a column or with the model is told here, before anything runs.
+    Errors of the columns or the model are raised here, before anything runs.
     """
     import pyarrow
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -63,7 +62,7 @@ def result_schema(df: Any, bank: Bank, key: str, time: str, values: tuple[str, .
 
     empty = to_arrow_schema(df.schema, timezone="UTC").empty_table()
     out = filter_batches(empty, bank, key=key, values=values, time=time, level=level).schema
-    bank.step([], np.empty((0, len(values))), np.empty(0))  # a model that knows no steps of other lengths is refused
+    bank.step([], np.empty((0, len(values))), np.empty(0))  # rejects a model without steps of other lengths
     fields = list(df.schema.fields)
     for field in list(out)[len(fields) :]:
         kind = BooleanType() if pyarrow.types.is_boolean(field.type) else DoubleType()

@@ -1,8 +1,7 @@
-"""A folder of Parquet through banks of filters on Spark, which hands out the work and never sees a row.
+"""Filtering of a Parquet folder on Spark: Spark schedules the tasks, and rows do not pass through it.
 
-Each task reads its own piece of the folder and writes its own file, as the processes of
-`wolf_fleet.datasets.filter_dataset` do,
-with the same code. Spark says where a task runs, and repeats it if its executor dies.
+Each task reads its own part of the folder and writes its own file, with the code of `wolf_fleet.filter_dataset`. Spark
+chooses where a task runs, and repeats it if its executor dies.
 """
 
 import dataclasses
@@ -20,7 +19,7 @@ from wolf_fleet.spark import columns
 from wolf_fleet.spark.workers import freeze
 
 MODES = ("error", "resume", "overwrite")
-MEMORY = 2**30  # bytes of a task, if nobody says
+TASK_MEMORY_BYTES = 2**30
 
 
 def filter_parquet(
@@ -38,111 +37,112 @@ def filter_parquet(
     shuffle: bool = True,
     mode: str = "error",
     tasks: int | None = None,
-    memory: float = MEMORY,
-) -> dataset_job.Foldered:
-    """Filter a folder of Parquet files into another one, each key by itself, in the order of time.
+    memory: float = TASK_MEMORY_BYTES,
+) -> dataset_job.DatasetSummary:
+    """Filter a folder of Parquet files into another one, each key by its own filter, in the order of time.
 
-    The numbers are those of `wolf_fleet.datasets.filter_dataset` on one machine, bit for bit: of rows of one key and
-    one time
-    the first in the order of files and rows is used. Both folders must be seen by all machines under the same name: on
-    a disk that they share, or by a URI that `pyarrow.fs` opens, with the same rights everywhere.
+    The results are those of `wolf_fleet.filter_dataset` on one machine, bit for bit: of several rows with the same key
+    and time, the first in the order of files and rows is used. All machines must reach both folders under the same
+    name: on a shared disk, or by a URI that `pyarrow.fs` opens, with the same permissions everywhere.
 
     Args:
         spark: a `SparkSession`.
-        source: path or URI of a folder of Parquet or Arrow files; the rows of a key may lie in any of them.
-        destination: path or URI of a folder, for `part-00000.parquet` and so on, each with all rows of its keys in
-            order of key and time; `_SUCCESS` is there when all are.
-        key: name of the column that says whose a row is, of text or integers.
-        time: name of the column of times: time stamps, which count as seconds, or numbers. Without it rows of a key
-            are taken in the order of files and rows.
-        value: name of the column that is filtered, or names; null is missing.
-        model: fixed in time.
+        source: path or URI of a folder of Parquet or Arrow files; the rows of a key may be in any of them.
+        destination: path or URI of a folder for `part-00000.parquet` and so on, each with all rows of its keys in
+            order of key and time; `_SUCCESS` is written last.
+        key: name of the column that identifies the series of a row, text or integers.
+        time: name of the column of times: time stamps, which count as seconds, or numbers. Without it the rows of a
+            key are filtered in the order of files and rows.
+        value: name of the column to filter, or names; null is missing.
+        model: time-invariant model.
         method: as in `wolf.filter`.
-        step: length of a step of the model, in the unit of the times.
+        step: length of a model step, in the unit of the times.
         level: probability of the intervals.
-        shuffle: bring the rows of a key together. False where each file has all rows of its keys; nothing checks that.
-        mode: what to do if the destination has something in it. "error": refuse; "resume": go on with what the same
-            call has begun before its driver was killed; "overwrite": remove what an earlier call has written.
-        tasks: that run at a time; as many as Spark has cores if None.
-        memory: bytes that a task may take in Python, which is beside the memory of Java.
+        shuffle: collect the rows of each key. False if each file has all rows of its keys, which is not checked.
+        mode: what to do if the destination is not empty. "error": raise; "resume": continue the same call after its
+            driver was killed; "overwrite": delete the output of an earlier call.
+        tasks: number of tasks that run at the same time; the number of cores of Spark if None.
+        memory: bytes that a task may use in Python, in addition to the memory of Java.
 
     Returns:
-        Counts of rows, keys and outliers; `parts` has them for each file.
+        Counts of rows, keys and outliers; `parts` has them per file.
     """
-    columns.need_spark()
+    columns.require_spark()
     if not hasattr(spark, "range"):
-        raise ValueError(f"spark must be a SparkSession; got {validation.told(spark)}")
+        raise ValueError(f"spark must be a SparkSession; got {validation.short_repr(spark)}")
     validation.choice("mode", mode, MODES)
-    validation.flag("shuffle", shuffle)
-    place, out = filesystem.find(source), filesystem.find(destination)
+    validation.boolean("shuffle", shuffle)
+    location, out = filesystem.locate(source), filesystem.locate(destination)
     bank = Bank(model, method)
-    work, settings = bank_job.plan(place, bank, key=key, values=value, time=time, step=step, level=level)
-    team = Executors(spark, _cores(spark) if tasks is None else validation.count("tasks", tasks), memory)
+    job, settings = bank_job.plan(location, bank, key=key, values=value, time=time, step=step, level=level)
+    num_tasks = _num_cores(spark) if tasks is None else validation.count("tasks", tasks)
+    executor = SparkExecutor(spark, num_tasks, memory)
     if mode == "error" and out.exists() and (not out.is_folder() or out.list(deep=True)):
-        raise ValueError(f'{out} is there already; choose another place, or say mode="overwrite" or mode="resume"')
-    return dataset_job.run(place, out, key, work, settings, team, anew=mode == "overwrite", whole=not shuffle)
+        raise ValueError(f'{out} exists; choose another folder, or use mode="overwrite" or mode="resume"')
+    how: dict[str, Any] = {"overwrite": mode == "overwrite", "whole_keys": not shuffle}
+    return dataset_job.run(location, out, key, job, settings, executor, **how)
 
 
-def _cores(spark: Any) -> int:
-    """Ask how many tasks run at a time."""
+def _num_cores(spark: Any) -> int:
+    """Return the number of tasks that a session runs at the same time."""
     try:
         return int(spark.sparkContext.defaultParallelism)
-    except Exception as error:  # Spark Connect does not tell
-        raise ValueError("this session does not tell how many cores it has; say tasks=") from error
+    except Exception as error:  # Spark Connect does not report it
+        raise ValueError("this session does not report its number of cores; give tasks=") from error
 
 
-class Executors:
-    """Tasks of Spark.
+class SparkExecutor:
+    """Executor on the machines of a Spark cluster.
 
     Args:
         spark: a session.
-        count: how many run at a time.
-        memory: bytes that each may take.
+        count: number of tasks that run at the same time.
+        memory: bytes that each may use.
     """
 
     def __init__(self, spark: Any, count: int, memory: float) -> None:
         self.spark, self.count = spark, count
-        self.room = executors.room_of(validation.positive_number("memory", memory), 1)
+        self.row_memory = executors.row_memory(validation.positive_number("memory", memory), 1)
 
     def run(self, tasks: Sequence[worker_process.Task]) -> Iterator[int]:
-        """Do tasks, a partition for each."""
+        """Run tasks, one per partition, and yield the number of rows of each."""
         if not tasks:
             return
         from pyspark import cloudpickle
 
-        packed = tuple(cloudpickle.dumps(task) for task in tasks)  # one by one: a worker unpacks the one that it does
+        packed = tuple(cloudpickle.dumps(task) for task in tasks)  # separately: a worker unpacks only its own
         numbers = self.spark.range(0, len(tasks), 1, len(tasks))
-        for row in numbers.mapInArrow(Tasks(packed), "piece long, rows long, error string").collect():
+        for row in numbers.mapInArrow(TaskRunner(packed), "task long, rows long, error string").collect():
             if row["error"] is not None:
                 raise ValueError(row["error"])
             yield row["rows"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Tasks:
-    """What an executor does with the numbers of tasks.
+class TaskRunner:
+    """Runs tasks by their numbers, in the executor.
 
     Attributes:
-        packed: functions and their arguments, as bytes.
+        packed: pickled functions with their arguments.
     """
 
     packed: tuple[bytes, ...]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Do the tasks of a partition; what no repetition mends is told, and all else raised, for Spark to repeat."""
+        """Run tasks; return permanent errors as text, and raise others so that Spark repeats the task."""
         import pyarrow
 
         for batch in batches:
-            for piece in batch.column(0).to_pylist():
+            for number in batch.column(0).to_pylist():
                 rows, words = 0, None
                 try:
-                    function, arguments = pickle.loads(self.packed[piece])
+                    function, arguments = pickle.loads(self.packed[number])
                     rows = function(*arguments)
                 except ValueError as error:
                     words = str(error)
                 except FileNotFoundError as error:
-                    words = f"an executor does not find a file: both folders must be seen by all machines ({error})"
+                    words = f"a file is missing on an executor: all machines must share both folders ({error})"
                 freeze()
                 yield pyarrow.record_batch(
-                    {"piece": [piece], "rows": [rows], "error": pyarrow.array([words], "string")}
+                    {"task": [number], "rows": [rows], "error": pyarrow.array([words], "string")}
                 )

@@ -1,7 +1,7 @@
-"""A stream of Spark through banks of filters: one for each bucket of keys, kept in Spark's state store.
+"""Filtering of a Spark stream by banks of filters: one per bucket of keys, kept in Spark's state store.
 
-Rows wait in the state until the watermark has passed them, then they are filtered in the order of time. State, place in
-the source and output are Spark's to commit together; after a crash it repeats a micro-batch from the state before it.
+Rows are held in the state until the watermark has passed them, then filtered in the order of time. Spark commits state,
+source position and output together; after a crash it repeats a micro-batch from the state before it.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ from wolf.online.bank.bank import Bank
 from wolf.statespace import Model
 from wolf_fleet.spark import columns
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-BUCKETS = 64
-MICROS = "wolf_micros"
+STATE_STORE_SETTING = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+NUM_BUCKETS = 64
+MICROS_COLUMN = "wolf_micros"
+BUCKET_COLUMN = "wolf_bucket"
 
 
 def stream(
@@ -29,26 +30,27 @@ def stream(
     method: str | Filter | None = None,
     step: float = 1.0,
     level: float = 0.95,
-    lateness: str = "10 seconds",
-    buckets: int = BUCKETS,
+    allowed_lateness: str = "10 seconds",
+    buckets: int = NUM_BUCKETS,
 ) -> Any:
-    """Filter the rows of a stream, each key by itself, in the order of time.
+    """Filter the rows of a stream, each key by its own filter, in the order of time.
 
-    Exactly once, if source and sink can be repeated, as files can: start it with `writeStream` and a checkpoint. The
-    numbers are those of `wolf_fleet.spark.filter` on the same rows, bit for bit, as long as none is too late.
+    Exactly once if source and sink can be replayed, as files can: start it with `writeStream` and a checkpoint. The
+    results are those of `wolf_fleet.spark.filter` on the same rows, bit for bit, if none is too late.
 
     Args:
         df: a streaming DataFrame.
-        key: name of the column that says whose a row is, of text or integers.
+        key: name of the column that identifies the series of a row, text or integers.
         time: name of the column of time stamps, which count as seconds.
-        value: name of the column that is filtered, or names; null is missing.
-        model: fixed in time.
+        value: name of the column to filter, or names; null is missing.
+        model: time-invariant model.
         method: as in `wolf.filter`.
-        step: length of a step of the model, in seconds.
+        step: length of a model step, in seconds.
         level: probability of the intervals.
-        lateness: how long rows are waited for, in Spark's words. A row goes out when one has come that is so much
-            newer. What is older than that when it comes is dropped, and counted by Spark (`numRowsDroppedByWatermark`).
-        buckets: number of groups of keys; about a thousand keys in each. It is fixed by the checkpoint.
+        allowed_lateness: delay of the watermark, as an interval of Spark. A row is filtered when one has arrived that
+            is newer by this much. Rows that arrive behind the watermark are dropped and counted by Spark
+            (`numRowsDroppedByWatermark`).
+        buckets: number of groups of keys, each with about a thousand keys; fixed by the checkpoint.
 
     Returns:
         A streaming DataFrame of key, time, values, mean, lower, upper, weight and outlier, for the output mode append.
@@ -62,22 +64,30 @@ def stream(
 
     if not isinstance(df.schema[time].dataType, TimestampType):
         kind = df.schema[time].dataType.simpleString()
-        raise ValueError(f"times of a stream are time stamps; {time!r} holds {kind}: cast it to timestamp")
+        raise ValueError(f"the times of a stream must be time stamps; {time!r} has type {kind}: cast it to timestamp")
     spark = df.sparkSession
-    if "RocksDB" not in str(spark.conf.get(PROVIDER)):
-        raise ValueError(f"states need RocksDB: spark.conf.set({PROVIDER!r}, {ROCKS!r})")
-    columns.need_protobuf()
+    if "RocksDB" not in str(spark.conf.get(STATE_STORE_SETTING)):
+        raise ValueError(
+            f"the state store must be RocksDB: spark.conf.set({STATE_STORE_SETTING!r}, {ROCKSDB_PROVIDER!r})"
+        )
+    columns.require_protobuf()
     chosen = df.select(key, time, *(functions.col(name).cast("double").alias(name) for name in names))
-    schema = columns.result_schema(chosen, bank, key, time, names, validation.level(level))
+    schema = columns.result_schema(chosen, bank, key, time, names, validation.confidence_level(level))
     from wolf_fleet.spark.processor import BucketProcessor
 
-    # As microseconds since 1970: pandas would be given the clock of a time zone, which is put back in winter.
-    fields = [StructField(MICROS, LongType()) if field.name == time else field for field in schema.fields]
-    held = chosen.withWatermark(time, lateness).withColumn(MICROS, functions.unix_micros(time))
-    held = held.withColumn("wolf_bucket", functions.pmod(functions.xxhash64(key), functions.lit(buckets)).cast("int"))
-    processor = BucketProcessor(model, bank.method, (key, MICROS, *names), step, level, [f.name for f in fields])
-    out = held.groupBy("wolf_bucket").transformWithStateInPandas(
-        statefulProcessor=processor, outputStructType=StructType(fields), outputMode="Append", timeMode="EventTime"
+    # As microseconds since 1970: pandas would get local times, which are ambiguous when clocks are put back.
+    fields = [StructField(MICROS_COLUMN, LongType()) if field.name == time else field for field in schema.fields]
+    held = chosen.withWatermark(time, allowed_lateness).withColumn(MICROS_COLUMN, functions.unix_micros(time))
+    bucket = functions.pmod(functions.xxhash64(key), functions.lit(buckets)).cast("int")
+    processor = BucketProcessor(
+        model, bank.method, (key, MICROS_COLUMN, *names), step, level, [field.name for field in fields]
     )
-    again = {MICROS: functions.timestamp_micros(functions.col(MICROS)).alias(time)}
-    return out.select(*(again.get(field.name, functions.col(field.name)) for field in fields))
+    out = (
+        held.withColumn(BUCKET_COLUMN, bucket)
+        .groupBy(BUCKET_COLUMN)
+        .transformWithStateInPandas(
+            statefulProcessor=processor, outputStructType=StructType(fields), outputMode="Append", timeMode="EventTime"
+        )
+    )
+    times = {MICROS_COLUMN: functions.timestamp_micros(functions.col(MICROS_COLUMN)).alias(time)}
+    return out.select(*(times.get(field.name, functions.col(field.name)) for field in fields))

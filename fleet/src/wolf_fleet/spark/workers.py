@@ -1,4 +1,4 @@
-"""What is done once in a Python process of Spark that is used for many tasks."""
+"""Settings of a Python worker process of Spark, which runs many tasks."""
 
 import gc
 import sys
@@ -7,13 +7,13 @@ _frozen = False
 
 
 def freeze() -> None:
-    """Take what is imported out of the garbage collector's sight.
+    """Exclude imported modules from garbage collection.
 
-    Spark's daemon collects garbage after each task. To look through all that JAX has made takes it 0.1 s each time,
-    as much as to filter 300,000 rows; nothing of it is ever garbage.
+    Spark's daemon collects garbage after each task. Scanning the objects of JAX takes 0.1 s each time, as long as
+    filtering 300,000 rows, and none of them is ever garbage.
     """
-    global _frozen  # of this process, which Spark keeps
-    if not _frozen and "pyspark.worker" in sys.modules:  # elsewhere it is not ours to freeze
+    global _frozen  # Spark reuses the process
+    if not _frozen and "pyspark.worker" in sys.modules:  # other processes are not ours to change
         gc.collect()
         gc.freeze()
         _frozen = True

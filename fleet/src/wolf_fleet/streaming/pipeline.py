@@ -1,4 +1,4 @@
-"""Rows through the reorder buffer and the bank, counted: what streams and services share."""
+"""Pipeline of streams and services: rows pass a reorder buffer and a bank of filters, and are counted."""
 
 import dataclasses
 import math
@@ -11,29 +11,29 @@ from wolf import validation
 from wolf.beliefs.density import deviations
 from wolf.online.bank.arrow_batches import name_results
 from wolf.online.bank.bank import Bank
-from wolf.online.bank.step import Stepped
+from wolf.online.bank.step import BankStep
 from wolf.results import count
-from wolf_fleet.streaming.reorder_buffer import Reorder, newest_before
-from wolf_fleet.streaming.row_parser import Arrived, Columns
+from wolf_fleet.streaming.reorder_buffer import ReorderBuffer, newest_before
+from wolf_fleet.streaming.row_parser import Columns, RowBatch
 
 TOTALS = ("rows", "used", "outliers", "late", "repeated", "unreadable")
 
 
 @dataclasses.dataclass
-class Streamed:
-    """What a stream has done since it began, earlier starts included.
+class StreamSummary:
+    """Counts of a stream since its state was created, earlier runs included.
 
     Attributes:
-        rows: that could be read.
-        used: that went through a filter and into the output; others may still wait.
-        outliers: that were called so.
-        late: not used, because they came too late.
-        repeated: not used, because their key had a row of the same time.
-        unreadable: lines that were no rows.
-        example: the first of those since this start, with the reason.
-        waiting: rows that are kept until nothing older is waited for.
+        rows: rows that could be parsed.
+        used: rows that were filtered and written; further rows may be pending.
+        outliers: rows that were flagged.
+        late: rows that were discarded because they arrived too late.
+        repeated: rows that were discarded because their key already had a row of the same time.
+        unreadable: lines that could not be parsed.
+        example: the first of these in this run, with the reason.
+        waiting: rows held in the reorder buffer.
         keys: number of filters.
-        epoch: commits so far.
+        epoch: number of commits.
     """
 
     rows: int = 0
@@ -48,188 +48,200 @@ class Streamed:
     epoch: int = 0
 
     def __str__(self) -> str:
-        """Tell it in a few lines."""
-        told = [f"{count(self.rows, 'row')} read, {self.used:,} filtered for {count(self.keys, 'key')}"]
-        told += [f"{count(self.outliers, 'outlier')}, {self.late:,} late, {self.repeated:,} repeated"]
+        """Format the counts as a few lines of text."""
+        lines = [f"{count(self.rows, 'row')} read, {self.used:,} filtered for {count(self.keys, 'key')}"]
+        lines += [f"{count(self.outliers, 'outlier')}, {self.late:,} late, {self.repeated:,} repeated"]
         if self.unreadable:
-            told += [f"{count(self.unreadable, 'line')} could not be read" + (f": {self.example}" * bool(self.example))]
+            example = f": {self.example}" if self.example else ""
+            lines += [f"{count(self.unreadable, 'line')} could not be read{example}"]
         if self.waiting:
-            told += [f"{count(self.waiting, 'row')} kept until nothing older is waited for"]
-        return "\n".join(told)
+            lines += [f"{count(self.waiting, 'row')} in the reorder buffer"]
+        return "\n".join(lines)
 
 
-class Passed(NamedTuple):
-    """Rows that went through their filters, and what they came to, row by row."""
+class FilteredRows(NamedTuple):
+    """Rows that were filtered, with the result of each."""
 
-    rows: Arrived
-    stepped: Stepped
+    rows: RowBatch
+    stepped: BankStep
 
-    def join(self, others: "list[Passed]") -> "Passed":
-        """Put others behind these."""
+    def join(self, others: "list[FilteredRows]") -> "FilteredRows":
+        """Append other rows."""
         rows, stepped = self
         for other in others:
             rows = rows.join(other.rows)
         if not others:
             return self
         whole = zip(stepped, *(other.stepped for other in others), strict=True)
-        return Passed(rows, Stepped._make(None if some[0] is None else np.concatenate(some) for some in whole))
+        return FilteredRows(rows, BankStep._make(None if some[0] is None else np.concatenate(some) for some in whole))
 
 
-class Flow:
-    """A reorder buffer before a bank.
+class Pipeline:
+    """Reorder buffer in front of a bank of filters.
 
     Args:
         bank: with the model and the method.
-        columns: what the rows are.
-        lateness: how much older than the newest row one may be, in the unit of the times.
-        step: length of a step of the model, in that unit.
+        columns: names of the columns of the rows.
+        allowed_lateness: how much older than the newest row a row may be, in the unit of the times.
+        step: length of a model step, in that unit.
         level: probability of the intervals.
-        forget: a key that was silent for longer than this is forgotten, in the unit of the times; None for never.
+        idle_timeout: a key without rows for longer than this is forgotten, in the unit of the times; None for never.
     """
 
     def __init__(
-        self, bank: Bank, columns: Columns, lateness: float, step: float, level: float, forget: float | None = None
+        self,
+        bank: Bank,
+        columns: Columns,
+        allowed_lateness: float,
+        step: float,
+        level: float,
+        idle_timeout: float | None = None,
     ):
-        check(bank, columns, lateness, step, forget)
-        self.bank, self.columns, self.step, self.forget = bank, columns, step, forget
-        self.reach = deviations(validation.level(level))
-        self.reorder = Reorder(lateness, len(columns.values), step, forget)
-        self.count = Streamed()
-        self.dated: bool | None = None  # known from the first row on
+        check(bank, columns, allowed_lateness, step, idle_timeout)
+        self.bank, self.columns, self.step, self.idle_timeout = bank, columns, step, idle_timeout
+        self.num_deviations = deviations(validation.confidence_level(level))
+        self.buffer = ReorderBuffer(allowed_lateness, len(columns.values), step, idle_timeout)
+        self.counts = StreamSummary()
+        self.dated: bool | None = None  # whether times are dates; known from the first row on
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a later start has to know besides states and waiting rows."""
-        latest = None if math.isinf(self.reorder.latest) else self.reorder.latest
-        return {"latest": latest, "dated": self.dated} | {name: getattr(self.count, name) for name in TOTALS}
+        """Counts and clock to store with a checkpoint, besides the states and the pending rows."""
+        latest = None if math.isinf(self.buffer.latest) else self.buffer.latest
+        return {"latest": latest, "dated": self.dated} | {name: getattr(self.counts, name) for name in TOTALS}
 
-    def resume(self, waiting: Arrived | None, facts: dict[str, Any]) -> None:
-        """Go on after an earlier start; `facts` are those that were committed.
+    def resume(self, pending: RowBatch | None, facts: dict[str, Any]) -> None:
+        """Continue after an earlier run.
 
         Args:
-            waiting: rows that waited, or None at the very beginning.
-            facts: from `facts`.
+            pending: rows that the reorder buffer held, or None if nothing was committed.
+            facts: as in `facts`, from the last commit.
         """
-        if waiting is not None:
-            self.reorder.pending = waiting
-            self.reorder.latest = -math.inf if facts["latest"] is None else facts["latest"]
+        if pending is not None:
+            self.buffer.pending = pending
+            self.buffer.latest = -math.inf if facts["latest"] is None else facts["latest"]
         self.dated = facts.get("dated")
-        self.count = Streamed(**{name: facts.get(name, 0) for name in TOTALS})
+        self.counts = StreamSummary(**{name: facts.get(name, 0) for name in TOTALS})
 
-    def take(self, rows: Arrived) -> Passed | None:
-        """Take rows in as they came; give those that passed, None if there are none."""
-        self.count.rows += len(rows.keys)
+    def process(self, rows: RowBatch) -> FilteredRows | None:
+        """Insert rows in order of arrival; return the rows that were filtered, or None if there are none."""
+        self.counts.rows += len(rows.keys)
         if self.columns.time is None:
-            return self._pass(rows)
-        released, late, behind = self.reorder.push(rows, self.bank.last_times)
-        self.count.late += late
-        return self._pass(released, behind)
+            return self._filter(rows)
+        released, num_late, expiry = self.buffer.push(rows, self.bank.last_times)
+        self.counts.late += num_late
+        return self._filter(released, expiry)
 
-    def flush(self) -> Passed | None:
-        """Let everything go that waits."""
-        return self._pass(self.reorder.flush())
+    def flush(self) -> FilteredRows | None:
+        """Filter all rows that the reorder buffer holds."""
+        return self._filter(self.buffer.flush())
 
-    def _pass(self, rows: Arrived, behind: np.ndarray | float = -math.inf) -> Passed | None:
+    def _filter(self, rows: RowBatch, expiry: np.ndarray | float = -math.inf) -> FilteredRows | None:
         if not len(rows.keys):
             return None
-        if self.forget is None:
+        if self.idle_timeout is None:
             return self._step(rows)
-        some = [self._step(rows.take(piece)) for piece in self._pieces(rows, behind)]
-        passed = [each for each in some if each is not None]
-        return passed[0].join(passed[1:]) if passed else None
+        some = [self._step(rows.take(piece)) for piece in self._pieces(rows, expiry)]
+        filtered = [each for each in some if each is not None]
+        return filtered[0].join(filtered[1:]) if filtered else None
 
-    def _pieces(self, rows: Arrived, behind: np.ndarray | float) -> Iterator[np.ndarray]:
-        """Cut rows before each that finds its key forgotten, so that it starts anew whatever the batches are."""
+    def _pieces(self, rows: RowBatch, expiry: np.ndarray | float) -> Iterator[np.ndarray]:
+        """Split rows before each one whose key has expired, and forget that key, so that batching has no effect."""
         clock = rows.times / self.step
         newest = newest_before(rows.keys, clock, self.bank.last_times)
-        forgotten = (clock - newest > self.reorder.forget) | (newest < behind)
-        stale = np.flatnonzero(np.isfinite(newest) & forgotten)
-        begun = {key: i for i, key in reversed(list(enumerate(rows.keys)))} if len(stale) else {}
+        expired = (clock - newest > self.buffer.idle_timeout) | (newest < expiry)
+        stale = np.flatnonzero(np.isfinite(newest) & expired)
+        first_row = {key: i for i, key in reversed(list(enumerate(rows.keys)))} if len(stale) else {}
         self.bank.forget(
-            rows.keys[i] for i in stale.tolist() if begun[rows.keys[i]] == i
+            rows.keys[i] for i in stale.tolist() if first_row[rows.keys[i]] == i
         )  # before any row of the batch
         first = 0
-        for i in [*(i for i in stale.tolist() if begun[rows.keys[i]] != i), len(rows.keys)]:
+        for i in [*(i for i in stale.tolist() if first_row[rows.keys[i]] != i), len(rows.keys)]:
             yield np.arange(first, i)
             if i < len(rows.keys):
                 self.bank.forget([rows.keys[i]])
             first = i
 
-    def tidy(self) -> list[str]:
-        """Drop keys that are forgotten already; give them."""
-        limit = self.reorder.forgotten
+    def drop_expired(self) -> list[str]:
+        """Remove expired keys from the bank, and return them."""
+        limit = self.buffer.expiry_time
         if math.isinf(limit):
             return []
         keys = [str(key) for key in self.bank]
-        gone = [key for key, time in zip(keys, self.bank.last_times(keys).tolist(), strict=True) if time < limit]
-        self.bank.forget(gone)
-        return gone
+        expired = [key for key, time in zip(keys, self.bank.last_times(keys).tolist(), strict=True) if time < limit]
+        self.bank.forget(expired)
+        return expired
 
-    def _step(self, rows: Arrived) -> Passed | None:
+    def _step(self, rows: RowBatch) -> FilteredRows | None:
         if not len(rows.keys):
             return None
         late, repeated = self.bank.late, self.bank.repeated
         times = None if self.columns.time is None else rows.times / self.step
         stepped = self.bank.step(rows.keys, rows.values, times)
-        self.count.late += self.bank.late - late
-        self.count.repeated += self.bank.repeated - repeated
+        self.counts.late += self.bank.late - late
+        self.counts.repeated += self.bank.repeated - repeated
         if not stepped.used.all():
             used = np.flatnonzero(stepped.used)
             rows, stepped = rows.take(used), take(stepped, used)
-        self.count.used += len(rows.keys)
+        self.counts.used += len(rows.keys)
         outlier = stepped.outlier
-        self.count.outliers += int(outlier.any(axis=1).sum() if outlier.ndim == 2 else outlier.sum())
-        return Passed(rows, stepped) if len(rows.keys) else None
+        self.counts.outliers += int(outlier.any(axis=1).sum() if outlier.ndim == 2 else outlier.sum())
+        return FilteredRows(rows, stepped) if len(rows.keys) else None
 
-    def table(self, passed: Passed) -> Any:
-        """Put rows beside what they came to, as a pyarrow table."""
+    def table(self, filtered: FilteredRows) -> Any:
+        """Combine filtered rows and their results into a pyarrow table."""
         import pyarrow
 
-        rows, columns, dated = passed.rows, self.columns, bool(self.dated)
+        rows, columns, dated = filtered.rows, self.columns, bool(self.dated)
         cells: dict[str, Any] = {columns.key: pyarrow.array(rows.keys, pyarrow.string())}
         if columns.time is not None:
             stamps = np.round(rows.times * 1e6).astype("datetime64[us]") if dated else rows.times
             cells[columns.time] = pyarrow.array(stamps, pyarrow.timestamp("us", "UTC") if dated else pyarrow.float64())
         cells |= {name: rows.values[:, j] for j, name in enumerate(columns.values)}
-        return pyarrow.table(cells | name_results(passed.stepped, columns.values, self.reach, set(cells)))
+        return pyarrow.table(cells | name_results(filtered.stepped, columns.values, self.num_deviations, set(cells)))
 
-    def counted(self, epoch: int) -> Streamed:
-        """Give the counts so far."""
-        waiting, keys = len(self.reorder.pending.keys), len(self.bank)
-        return dataclasses.replace(self.count, waiting=waiting, keys=keys, epoch=epoch)
+    def summary(self, epoch: int) -> StreamSummary:
+        """Return the counts so far.
+
+        Args:
+            epoch: number of commits.
+        """
+        waiting, keys = len(self.buffer.pending.keys), len(self.bank)
+        return dataclasses.replace(self.counts, waiting=waiting, keys=keys, epoch=epoch)
 
 
-def take(stepped: Stepped, index: np.ndarray) -> Stepped:
-    """Pick rows by their positions."""
-    return Stepped._make(None if each is None else each[index] for each in stepped)
+def take(stepped: BankStep, index: np.ndarray) -> BankStep:
+    """Select rows of a result by position."""
+    return BankStep._make(None if each is None else each[index] for each in stepped)
 
 
-def name_columns(key: str, values: str | Sequence[str], time: str | None) -> Columns:
-    """Check names of columns."""
+def make_columns(key: str, values: str | Sequence[str], time: str | None) -> Columns:
+    """Validate column names."""
     columns = Columns(key, (values,) if isinstance(values, str) else tuple(values), time)
-    for name in columns.named:
+    for name in columns.names:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"key, values and time are names of columns; got {validation.told(name)}")
-    if len(set(columns.named)) < len(columns.named):
-        raise ValueError(f"key, values and time must be different columns; got {', '.join(columns.named)}")
+            raise ValueError(f"key, values and time must be names of columns; got {validation.short_repr(name)}")
+    if len(set(columns.names)) < len(columns.names):
+        raise ValueError(f"key, values and time must be different columns; got {', '.join(columns.names)}")
     return columns
 
 
-def check(bank: Bank, columns: Columns, lateness: float, step: float, forget: float | None) -> None:
-    """Refuse what does not go together."""
+def check(bank: Bank, columns: Columns, allowed_lateness: float, step: float, idle_timeout: float | None) -> None:
+    """Raise a `ValueError` if the arguments of a pipeline are invalid or inconsistent."""
     if not isinstance(bank, Bank):
-        raise ValueError(f"bank must be a wolf.Bank; got {validation.told(bank)}")
+        raise ValueError(f"bank must be a wolf.Bank; got {validation.short_repr(bank)}")
     names = columns.values
     if len(names) != bank.model.obs_dim:
-        raise ValueError(f"the model measures {count(bank.model.obs_dim, 'thing')}; values names {len(names)}")
+        expected = count(bank.model.obs_dim, "column")
+        raise ValueError(f"values must name {expected}, as many as the model measures; got {len(names)}")
     validation.positive_number("step", step)
-    if validation.number("lateness", lateness) < 0 or not math.isfinite(lateness):
-        raise ValueError(f"lateness must be at least 0; got {lateness}")
-    if lateness and columns.time is None:
-        raise ValueError("lateness is about times: name their column with time=")
-    if forget is not None:
-        validation.positive_number("forget", forget)
+    if validation.number("allowed_lateness", allowed_lateness) < 0 or not math.isfinite(allowed_lateness):
+        raise ValueError(f"allowed_lateness must be finite and at least 0; got {allowed_lateness}")
+    if allowed_lateness and columns.time is None:
+        raise ValueError("allowed_lateness needs times: name their column with time=")
+    if idle_timeout is not None:
+        validation.positive_number("idle_timeout", idle_timeout)
         if columns.time is None:
-            raise ValueError("forget is about times: name their column with time=")
-    if columns.time is not None:  # a model that knows no steps of other lengths is refused now, not with the first row
+            raise ValueError("idle_timeout needs times: name their column with time=")
+    if columns.time is not None:  # reject a model without steps of other lengths now, not at the first row
         bank.step([], np.empty((0, len(names))), np.empty(0))

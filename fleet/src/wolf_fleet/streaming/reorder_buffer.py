@@ -1,106 +1,106 @@
-"""Rows that come out of order: kept until nothing older is waited for, then let go in the order of time.
+"""Reorder buffer for out-of-order rows: rows are held until the watermark passes them and released in time order.
 
-With the lateness L, W(i) = max over rows j <= i of t(j) - L is the time up to which nothing is waited for after row i.
-A row is let go as soon as W has reached its time. It is late if it is older than W when it comes and older than another
-row of its key that came before; a sensor with a clock of its own that lags behind loses nothing by the others.
+With the allowed lateness L, the watermark after row i is W(i) = max over rows j <= i of t(j) - L. A row is released as
+soon as the watermark has reached its time. It is late if, on arrival, it is older than the watermark and older than
+another row of its key that arrived before; a sensor whose clock lags therefore loses nothing because of other sensors.
 
-Where keys are forgotten after a silence f, a key is forgotten once W has left its last row behind by more than f: it
-may have been dropped by then, or not yet, depending on when there was time for it. So a row that is older than W - f
-when it comes is late, whatever is known of its key; and the next row of a key that is forgotten starts anew, however
-soon after the last one it says to have been measured.
+With an idle timeout f, a key is forgotten once the watermark is more than f past its last row. Its state may or may not
+have been dropped by then, depending on when cleaning up last ran. So that results do not depend on this, a row older
+than W - f on arrival is late whatever is known of its key, and the next row of a forgotten key always starts from the
+prior, however short the gap by its own time stamp.
 
-Which rows are late, and in which order rows are let go, follows from the rows alone, not from how they are batched: the
-step at which a row is let go is max(i, first j with W(j) >= t(i)), and rows are sorted by step, time and arrival.
+Which rows are late and the order of release depend on the sequence of rows alone, not on how it is cut into batches:
+the step at which a row is released is max(i, first j with W(j) >= t(i)), and rows are sorted by step, time and arrival.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from wolf_fleet.streaming.row_parser import Arrived, no_rows
+from wolf_fleet.streaming.row_parser import RowBatch, empty_batch
 
 
-class Reorder:
-    """Keeps rows until nothing older is waited for.
+class ReorderBuffer:
+    """Buffer that holds rows until no older row is expected.
 
     Args:
-        lateness: how much older than the newest row one may be, in the unit of the times.
-        width: values in a row.
-        step: length of a step of the model in that unit; inside, times are counted in steps, as the bank does.
-        forget: silence after which a key is forgotten, in that unit; None for never.
+        allowed_lateness: how much older than the newest row a row may be, in the unit of the times.
+        num_values: values per row.
+        step: length of a model step in that unit; internally times are counted in steps, as in the bank.
+        idle_timeout: silence after which a key is forgotten, in that unit; None for never.
 
     Example:
-        >>> buffer = Reorder(lateness=2.0, width=1)
-        >>> rows = Arrived(["a", "a", "a"], np.array([1.0, 5.0, 4.0]), np.zeros((3, 1)))
-        >>> released, late, _ = buffer.push(rows, lambda keys: np.full(len(keys), np.nan))
-        >>> released.times.tolist(), buffer.pending.times.tolist(), late
+        >>> buffer = ReorderBuffer(allowed_lateness=2.0, num_values=1)
+        >>> rows = RowBatch(["a", "a", "a"], np.array([1.0, 5.0, 4.0]), np.zeros((3, 1)))
+        >>> released, num_late, _ = buffer.push(rows, lambda keys: np.full(len(keys), np.nan))
+        >>> released.times.tolist(), buffer.pending.times.tolist(), num_late
         ([1.0], [5.0, 4.0], 0)
         >>> buffer.flush().times.tolist()
         [4.0, 5.0]
     """
 
-    def __init__(self, lateness: float, width: int, step: float = 1.0, forget: float | None = None):
-        self.lateness, self.latest, self.step = lateness / step, -np.inf, step
-        self.forget = np.inf if forget is None else forget / step
-        self.pending = no_rows(width)
+    def __init__(self, allowed_lateness: float, num_values: int, step: float = 1.0, idle_timeout: float | None = None):
+        self.allowed_lateness, self.latest, self.step = allowed_lateness / step, -np.inf, step
+        self.idle_timeout = np.inf if idle_timeout is None else idle_timeout / step
+        self.pending = empty_batch(num_values)
 
     @property
-    def forgotten(self) -> float:
-        """Time, in steps, before which a key's last row must lie for it to be forgotten."""
-        return self.latest - self.lateness - self.forget
+    def expiry_time(self) -> float:
+        """Time, in steps, before which the last row of a key must lie for the key to be forgotten."""
+        return self.latest - self.allowed_lateness - self.idle_timeout
 
-    def push(self, rows: Arrived, last_times: Callable[[list[str]], np.ndarray]) -> tuple[Arrived, int, np.ndarray]:
-        """Take rows in as they came.
+    def push(self, rows: RowBatch, last_times: Callable[[list[str]], np.ndarray]) -> tuple[RowBatch, int, np.ndarray]:
+        """Insert rows in order of arrival and release those that the watermark has passed.
 
         Args:
-            rows: any number.
-            last_times: of keys, those of the last rows that were let go before, in steps; NaN for none.
+            rows: any number of rows.
+            last_times: function from keys to the times of their last released rows, in steps; NaN for none.
 
         Returns:
-            Rows to be let go, in order; how many were late; and for each of those that are let go, if it came when W
-            had passed its time, the time before which its key's last row must lie for the key to be forgotten, else
-            -inf.
+            The released rows in order; the number of late rows; and, per released row, the time before which the last
+            row of its key must lie for the key to be forgotten if the row arrived behind the watermark, else -inf.
         """
         count, waiting = len(rows.keys), len(self.pending.keys)
         if not count:
             return rows, 0, np.empty(0)
         whole = self.pending.join(rows)
         clock = whole.times / self.step
-        now = clock[waiting:]
-        newest = np.maximum.accumulate(np.r_[self.latest, now])
-        limits, self.latest = newest - self.lateness, float(newest[-1])
-        late = now < limits[:-1]
+        arriving = clock[waiting:]
+        newest = np.maximum.accumulate(np.r_[self.latest, arriving])
+        watermarks, self.latest = newest - self.allowed_lateness, float(newest[-1])
+        late = arriving < watermarks[:-1]
         if late.any():
-            late &= now < newest_before(whole.keys, clock, last_times)[waiting:]
-        late |= now < limits[:-1] - self.forget
+            late &= arriving < newest_before(whole.keys, clock, last_times)[waiting:]
+        late |= arriving < watermarks[:-1] - self.idle_timeout
         arrival = np.r_[np.full(waiting, -1), np.arange(count)]
-        step = np.maximum(np.searchsorted(limits[1:], clock), arrival)
-        taken = np.r_[np.ones(waiting, bool), ~late]
-        order = np.lexsort((clock, step))  # stable: what came first is first
-        self.pending = whole.take(np.flatnonzero(taken & (step >= count)))
-        gone = order[(taken & (step < count))[order]]
-        behind = np.r_[np.full(waiting, -np.inf), np.where(now < limits[:-1], limits[:-1] - self.forget, -np.inf)]
-        return whole.take(gone), int(late.sum()), behind[gone]
+        release_step = np.maximum(np.searchsorted(watermarks[1:], clock), arrival)
+        accepted = np.r_[np.ones(waiting, bool), ~late]
+        order = np.lexsort((clock, release_step))  # stable: ties stay in order of arrival
+        self.pending = whole.take(np.flatnonzero(accepted & (release_step >= count)))
+        released = order[(accepted & (release_step < count))[order]]
+        behind = np.where(arriving < watermarks[:-1], watermarks[:-1] - self.idle_timeout, -np.inf)
+        expiry = np.r_[np.full(waiting, -np.inf), behind]
+        return whole.take(released), int(late.sum()), expiry[released]
 
-    def flush(self) -> Arrived:
-        """Let everything go: nothing more is waited for."""
+    def flush(self) -> RowBatch:
+        """Release all rows in order of time."""
         order = np.argsort(self.pending.times, kind="stable")
         released, self.pending = self.pending.take(order), self.pending.take(order[:0])
         return released
 
 
 def newest_before(keys: list[str], clock: np.ndarray, last_times: Callable[[list[str]], np.ndarray]) -> np.ndarray:
-    """Give for each row the newest time of its key before it, (n,); -inf for none."""
+    """Compute, per row, the newest time of its key among earlier rows, (n,); -inf where there is none."""
     codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
     known = last_times(list(codes))
-    mine = np.fromiter((codes[key] for key in keys), np.int64, len(keys))
-    # One row in front of each key for what is known of it; then the largest so far within each key, in one go over
-    # ranks: those of a later key are all larger.
+    row_codes = np.fromiter((codes[key] for key in keys), np.int64, len(keys))
+    # One row is put in front of each key for its last known time. The running maximum within each key is then one
+    # accumulate over ranks, made larger for each later key.
     times = np.r_[np.where(np.isnan(known), -np.inf, known), clock]
-    key = np.r_[np.arange(len(codes)), mine]
+    key = np.r_[np.arange(len(codes)), row_codes]
     values, rank = np.unique(times, return_inverse=True)
     order = np.argsort(key, kind="stable")
     highest = np.maximum.accumulate(rank[order] + key[order] * len(values)) - key[order] * len(values)
     newest = np.empty(len(times))
-    newest[order[1:]] = values[highest[:-1]]  # the first row of a key is what is known, and is not asked
+    newest[order[1:]] = values[highest[:-1]]  # the row in front of a key has no earlier rows and is dropped below
     return newest[len(codes) :]

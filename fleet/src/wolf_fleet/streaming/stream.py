@@ -1,4 +1,4 @@
-"""`wolf_fleet.stream`: source, bank and output, committed together."""
+"""`wolf_fleet.stream`: source, filter states and output, committed together."""
 
 import time as clocks
 from collections.abc import Callable, Sequence
@@ -9,15 +9,15 @@ from typing import Any
 from wolf import validation
 from wolf.online.bank.bank import Bank
 from wolf_fleet.streaming.brokers import is_address, open_broker
-from wolf_fleet.streaming.brokers.base import Messages
-from wolf_fleet.streaming.checkpoint import Commits
-from wolf_fleet.streaming.pipeline import Flow, Passed, Streamed, name_columns
-from wolf_fleet.streaming.row_parser import Parser
+from wolf_fleet.streaming.brokers.base import BrokerSource
+from wolf_fleet.streaming.checkpoint import CheckpointStore
+from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
+from wolf_fleet.streaming.row_parser import RowParser
 from wolf_fleet.streaming.sources import Source
 
-BATCH = 100_000  # rows of an epoch: a commit of 10⁵ states then costs less than the rows
-EVERY = 5.0  # seconds after which rows are committed, if fewer have come
-KINDS = ("parquet", "csv")
+BATCH_ROWS = 100_000  # rows per commit: writing 1e5 states then costs less than filtering the rows
+COMMIT_SECONDS = 5.0  # after which rows are committed if fewer have arrived
+FORMATS = ("parquet", "csv")
 
 
 def stream(
@@ -29,122 +29,138 @@ def stream(
     key: str,
     values: str | Sequence[str],
     time: str | None = None,
-    lateness: float = 0.0,
+    allowed_lateness: float = 0.0,
     step: float = 1.0,
-    forget: float | None = None,
-    batch: int = BATCH,
-    every: float = EVERY,
+    idle_timeout: float | None = None,
+    batch_rows: int = BATCH_ROWS,
+    commit_interval: float = COMMIT_SECONDS,
     follow: bool = False,
     level: float = 0.95,
-    kind: str = "parquet",
-    told: Callable[[Streamed], None] | None = None,
-) -> Streamed:
-    """Filter rows as they come, exactly once: whatever happens to the process, call it again and it goes on.
+    format: str = "parquet",
+    on_progress: Callable[[StreamSummary], None] | None = None,
+) -> StreamSummary:
+    """Filter the rows of a stream exactly once; after a crash, the same call resumes from the last commit.
 
-    Output and states are those of a run that nothing disturbed, bit for bit, for a source that can be read again: a
-    file, a stream of NATS or Redis, a topic of Kafka. Of standard input and MQTT, what was not committed is lost with
-    the process; where the sender repeats it and rows have times, what was used before is recognised.
+    Output and states are bit for bit those of an uninterrupted run if the source can be read again: a file, a stream
+    of NATS or Redis, a topic of Kafka. From standard input and MQTT, rows that were not committed are lost with the
+    process; if the sender repeats them and rows have times, rows that were used before are recognised.
 
     Args:
         source: file of CSV with a header, or of JSON lines; "-" is standard input. Or the address of a broker, whose
             messages are JSON objects: `nats://localhost:4222/STREAM`, `redis://localhost:6379/STREAM`,
             `kafka://localhost:9092/TOPIC`, `mqtt://localhost:1883/TOPIC`.
-        bank: with the model and the method; its states are replaced by those of an earlier start.
-        out: folder for the output, in files `part-00000001.parquet` and so on: key, time, values, then mean and
-            interval of the signal, weight and outlier. Rows of a key are in the order of time.
-        state: folder for the states and the place in the source. Its `manifest.json` tells what is done.
-        key: name of the column that says whose a row is.
-        values: name of the column that is filtered, or names.
-        time: name of the column of times: numbers, or dates, which count as seconds. Rows are taken as they come
-            without it.
-        lateness: how much older than the newest row one may be and still be put in order, in the unit of the times.
-        step: length of a step of the model, in that unit.
-        forget: a key that was silent for longer than this, in that unit, starts anew, and takes no room meanwhile.
-        batch: number of rows after which there is a commit.
-        every: seconds after which there is a commit if some rows have come.
-        follow: wait for more at the end of a file, for ever. Without it rows that wait are let go at the end.
+        bank: with the model and the method; its states are replaced by those of an earlier run.
+        out: folder for the output, files `part-00000001.parquet` and so on: key, time, values, then mean and interval
+            of the signal, weight and outlier. Rows of a key are in the order of time.
+        state: folder for the states and the position in the source; its `manifest.json` lists what is committed.
+        key: name of the column that identifies the series of a row, such as a sensor.
+        values: name of the column to filter, or names.
+        time: name of the column of times: numbers, or dates, which count as seconds. Without it rows are filtered in
+            order of arrival.
+        allowed_lateness: how much older than the newest row a row may be and still be put in order, in the unit of the
+            times.
+        step: length of a model step, in that unit.
+        idle_timeout: a key without rows for longer than this, in that unit, is dropped, and starts from the prior when
+            it returns.
+        batch_rows: number of rows per commit.
+        commit_interval: seconds after which rows are committed if fewer have arrived.
+        follow: wait for more at the end of a file, without limit. Without it the reorder buffer is flushed at the end.
         level: probability of the intervals.
-        kind: "parquet" or "csv".
-        told: called after each commit.
+        format: format of the output, "parquet" or "csv".
+        on_progress: called with the counts after each commit.
+
+    Returns:
+        Counts of rows, outliers, and late, repeated and unreadable rows.
     """
-    columns = name_columns(key, values, time)
-    validation.choice("kind", kind, KINDS)
-    validation.count("batch", batch)
-    validation.positive_number("every", every)
-    flow = Flow(bank, columns, lateness, step, level, forget)
-    settings = {"key": key, "values": list(columns.values), "time": time, "lateness": lateness, "step": step}
-    commits = Commits(Path(state), Path(out), kind, settings | {"level": level, "forget": forget})
+    columns = make_columns(key, values, time)
+    validation.choice("format", format, FORMATS)
+    validation.count("batch_rows", batch_rows)
+    validation.positive_number("commit_interval", commit_interval)
+    pipeline = Pipeline(bank, columns, allowed_lateness, step, level, idle_timeout)
+    settings = {"key": key, "values": list(columns.values), "time": time, "allowed_lateness": allowed_lateness}
+    settings |= {"step": step, "level": level, "idle_timeout": idle_timeout}
+    checkpoint = CheckpointStore(Path(state), Path(out), format, settings)
     try:
-        return _Running(fspath(source), flow, commits, follow, told).run(batch, every)
+        run = _StreamRun(fspath(source), pipeline, checkpoint, follow, on_progress)
+        return run.run(batch_rows, commit_interval)
     finally:
-        commits.close()
+        checkpoint.close()
 
 
-class _Running:
-    """A stream under way."""
+class _StreamRun:
+    """One run of a stream, from its last commit to the end of the source."""
 
-    def __init__(self, path: str, flow: Flow, commits: Commits, follow: bool, told: Callable[[Streamed], None] | None):
-        self.flow, self.commits, self.told = flow, commits, told
-        done = commits.manifest
-        flow.resume(commits.restore(flow.bank, len(flow.columns.values)), done)
-        place = 0 if path == "-" else done.get("place", 0)
-        self.source: Source | Messages = (
-            open_broker(path, place, follow) if is_address(path) else Source(path, place, follow)
+    def __init__(
+        self,
+        path: str,
+        pipeline: Pipeline,
+        checkpoint: CheckpointStore,
+        follow: bool,
+        on_progress: Callable[[StreamSummary], None] | None,
+    ):
+        self.pipeline, self.checkpoint, self.on_progress = pipeline, checkpoint, on_progress
+        manifest = checkpoint.manifest
+        pipeline.resume(checkpoint.restore(pipeline.bank, len(pipeline.columns.values)), manifest)
+        position = 0 if path == "-" else manifest.get("position", 0)
+        self.source: Source | BrokerSource = (
+            open_broker(path, position, follow) if is_address(path) else Source(path, position, follow)
         )
-        if done.get("head", "") not in ("", self.source.head(done.get("place", 0))) and path != "-":
-            raise ValueError(f"{path} does not begin as the file that was read before: it was replaced. {ANEW}")
+        known = manifest.get("fingerprint", "")
+        if known not in ("", self.source.fingerprint(manifest.get("position", 0))) and path != "-":
+            raise ValueError(
+                f"{path} does not begin like the file that was read earlier: it was replaced. "
+                "Restore the file, or start with an empty state folder"
+            )
 
-    def run(self, batch: int, every: float) -> Streamed:
+    def run(self, batch_rows: int, commit_interval: float) -> StreamSummary:
         try:
             head = self.source.first_line()
             if not head and not self.source.follow:
-                raise ValueError(f"{self.source.name} is empty: expected a header, or JSON lines")
-            self.parser = Parser(head, self.flow.columns, self.source.name)
-            self.parser.dated = self.flow.dated
-            if self.parser.skips_head and self.source.place == 0:
-                self.source.take(1, every)
-            while not self.source.over:
-                self._epoch(batch, every)
+                raise ValueError(f"{self.source.name} is empty: expected a CSV header, or JSON lines")
+            self.parser = RowParser(head, self.pipeline.columns, self.source.name)
+            self.parser.dated = self.pipeline.dated
+            if self.parser.has_header and self.source.position == 0:
+                self.source.take(1, commit_interval)
+            while not self.source.exhausted:
+                self._run_epoch(batch_rows, commit_interval)
         finally:
             self.source.close()
-        return self._counted()
+        return self._summary()
 
-    def _epoch(self, batch: int, every: float) -> None:
-        """Read until there are enough rows, or time is up, and commit."""
-        begun, lines = clocks.monotonic(), 0
-        passed: list[Passed | None] = []
-        while lines < batch:
-            left = every - (clocks.monotonic() - begun)
-            some = self.source.take(batch - lines, max(left, 0.0))
-            lines += len(some)
-            if some:
-                passed.append(self._take(some))
-            if self.source.over or left <= 0:
+    def _run_epoch(self, batch_rows: int, commit_interval: float) -> None:
+        """Read until there are enough rows or the time is up, and commit."""
+        begun, num_lines = clocks.monotonic(), 0
+        filtered: list[FilteredRows | None] = []
+        while num_lines < batch_rows:
+            left = commit_interval - (clocks.monotonic() - begun)
+            lines = self.source.take(batch_rows - num_lines, max(left, 0.0))
+            num_lines += len(lines)
+            if lines:
+                filtered.append(self._process(lines))
+            if self.source.exhausted or left <= 0:
                 break
-        if self.source.over and len(self.flow.reorder.pending.keys):
-            passed.append(self.flow.flush())
-        if lines or passed:
-            self._commit([self.flow.table(each) for each in passed if each is not None])
+        if self.source.exhausted and len(self.pipeline.buffer.pending.keys):
+            filtered.append(self.pipeline.flush())
+        if num_lines or filtered:
+            self._commit([self.pipeline.table(each) for each in filtered if each is not None])
 
-    def _take(self, lines: list[str]) -> Passed | None:
+    def _process(self, lines: list[str]) -> FilteredRows | None:
         rows, unreadable = self.parser.parse(lines)
-        self.flow.count.unreadable += unreadable
-        self.flow.count.example, self.flow.dated = self.parser.example, self.parser.dated
-        return self.flow.take(rows)
+        counts = self.pipeline.counts
+        counts.unreadable += unreadable
+        counts.example, self.pipeline.dated = self.parser.example, self.parser.dated
+        return self.pipeline.process(rows)
 
     def _commit(self, tables: list[Any]) -> None:
         import pyarrow
 
-        place = self.source.place
-        self.flow.tidy()
-        facts = {"place": place, "head": self.source.head(place)} | self.flow.facts
+        position = self.source.position
+        self.pipeline.drop_expired()
+        facts = {"position": position, "fingerprint": self.source.fingerprint(position)} | self.pipeline.facts
         table = pyarrow.concat_tables(tables) if tables else None
-        self.commits.commit(self.flow.bank, self.flow.reorder.pending, table, facts)
-        if self.told is not None:
-            self.told(self._counted())
+        self.checkpoint.commit(self.pipeline.bank, self.pipeline.buffer.pending, table, facts)
+        if self.on_progress is not None:
+            self.on_progress(self._summary())
 
-    def _counted(self) -> Streamed:
-        return self.flow.counted(self.commits.manifest["epoch"])
-
-
-ANEW = "Give the file as it was, or begin anew with another state folder"
+    def _summary(self) -> StreamSummary:
+        return self.pipeline.summary(self.checkpoint.manifest["epoch"])

@@ -3,19 +3,19 @@
   const element = (id) => document.getElementById(id);
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const show = (v) => (v === null || v === undefined ? "-" : Number(v.toPrecision(5)).toString());
-  const MOST = 5000; // rows of a key that are held here
-  const WINDOW = 10; // seconds over which the rate is told
+  const MAX_ROWS = 5000; // of a key in memory
+  const RATE_SECONDS = 10; // over which the rate is averaged
   let about = null, source = null, key = null, series = null, plot = null, dated = false, chosen = false;
   let seen = [], column = 0, fleet = null, shownFlag = -1;
 
-  // Keys and values come from others: they are put in as text, never as HTML.
+  // Keys and values are untrusted: insert them as text, never as HTML.
   function make(tag, words, name) {
     const made = document.createElement(tag);
     if (words !== undefined) made.textContent = words;
     if (name) made.className = name;
     return made;
   }
-  // Times that are numbers may be seconds since 1970: all digits before the point count.
+  // Numeric times may be seconds since 1970, so keep all digits before the point.
   const moment = (time) => Number(time.toFixed(3)).toString();
   const clock = (time) => {
     if (typeof time === "string") return time.slice(0, 19).replace("T", " ").replace("Z", "");
@@ -23,7 +23,7 @@
   };
   const stamp = (time) => (dated ? new Date(time * 1e3).toISOString().slice(0, 19).replace("T", " ") : moment(time));
 
-  // Dates in the order of ISO 8601, of Greenwich as in the answers.
+  // Dates in the order of ISO 8601 and in UTC, as in the responses.
   const day = "\n{YYYY}-{MM}-{DD}", none = [null, null, null, null, 1];
   const dates = [
     [86400, "{MM}-{DD}", "\n{YYYY}", null, ...none], [60, "{HH}:{mm}", day, null, day, null, null, null, 1],
@@ -39,73 +39,73 @@
       element("enter").hidden = true;
       element("board").hidden = false;
       element("level").textContent = Math.round(100 * about.level) + " %";
-      status("on", "live");
+      setStatus("on", "live");
       columns();
     });
-    source.addEventListener("fleet", (event) => tell(JSON.parse(event.data)));
+    source.addEventListener("fleet", (event) => showFleet(JSON.parse(event.data)));
     source.addEventListener("rows", (event) => extend(JSON.parse(event.data)));
     source.onerror = () => {
-      status("off", "connection lost, trying again");
+      setStatus("off", "connection lost, reconnecting");
       if (source.readyState === EventSource.CLOSED) ask();
     };
   }
 
-  // A browser does not try again after a refusal: is it the token, or is the server away?
+  // A browser does not reconnect after an error response: find out whether a token is missing or the server is down.
   async function ask() {
     let code = 0;
-    try { code = (await fetch("keys?most=1")).status; } catch { /* away */ }
+    try { code = (await fetch("keys?limit=1")).status; } catch { /* the server is down */ }
     if (code !== 401) { setTimeout(listen, 1000); return; }
     element("enter").hidden = false;
     element("board").hidden = true;
-    status("off", "token needed");
+    setStatus("off", "token required");
     element("token").focus();
   }
   element("enter").addEventListener("submit", async (event) => {
     event.preventDefault();
     const body = JSON.stringify({ token: element("token").value });
     const answer = await fetch("session", { method: "POST", body, headers: { "Content-Type": "application/json" } });
-    element("refused").textContent = answer.ok ? "" : "This is not the token.";
+    element("refused").textContent = answer.ok ? "" : "The token is wrong.";
     if (answer.ok) { element("token").value = ""; listen(); }
   });
 
-  function status(name, words) {
+  function setStatus(name, words) {
     element("status").className = "status " + name;
     element("status").textContent = words;
   }
 
-  function tell(told) {
-    fleet = told;
-    seen.push([told.now, told.counts.rows]);
-    while (seen.length > 2 && seen[0][0] < told.now - WINDOW) seen.shift();
+  function showFleet(status) {
+    fleet = status;
+    seen.push([status.now, status.counts.rows]);
+    while (seen.length > 2 && seen[0][0] < status.now - RATE_SECONDS) seen.shift();
     const [first, last] = [seen[0], seen[seen.length - 1]];
     const rate = last[0] > first[0] ? (last[1] - first[1]) / (last[0] - first[0]) : 0;
     const large = (n) => n.toLocaleString("en");
     const cards = [
-      [large(told.counts.keys), "keys"], [large(told.in_trouble.trouble), "in trouble", told.in_trouble.trouble > 0],
-      [large(Math.max(0, Math.round(rate))), "rows a second"], [large(told.counts.rows), "rows in all"],
-      [large(told.counts.outliers), "do not fit"], [large(told.counts.late + told.counts.repeated), "late or twice"],
+      [large(status.counts.keys), "keys"], [large(status.problem_keys.any), "with problems", status.problem_keys.any > 0],
+      [large(Math.max(0, Math.round(rate))), "rows per second"], [large(status.counts.rows), "rows in total"],
+      [large(status.counts.outliers), "outliers"], [large(status.counts.late + status.counts.repeated), "late or repeated"],
     ];
-    if (told.counts.waiting) cards.push([large(told.counts.waiting), "waiting for older"]);
+    if (status.counts.waiting) cards.push([large(status.counts.waiting), "in the reorder buffer"]);
     element("cards").replaceChildren(...cards.map(([figure, words, bad]) => {
       const card = make("div", undefined, bad ? "card bad" : "card");
       card.append(make("b", figure), make("span", words));
       return card;
     }));
-    element("problem").hidden = !told.problem;
-    element("problem").textContent = told.problem;
-    document.title = (told.in_trouble.trouble ? `(${told.in_trouble.trouble}) ` : "") + "WoLF live";
-    worst(told.worst);
-    latest(told.latest);
-    // Until somebody chooses, what is shown is one that has to be looked at.
-    if (!chosen && told.worst.length && !told.worst.some((each) => each.key === key)) choose(told.worst[0].key);
+    element("problem").hidden = !status.message;
+    element("problem").textContent = status.message;
+    document.title = (status.problem_keys.any ? `(${status.problem_keys.any}) ` : "") + "WoLF live";
+    worst(status.worst);
+    latest(status.latest);
+    // Show a key with problems until the user selects one.
+    if (!chosen && status.worst.length && !status.worst.some((each) => each.key === key)) choose(status.worst[0].key);
     mood();
   }
 
   function worst(keys) {
-    element("well").hidden = keys.length > 0;
+    element("healthy").hidden = keys.length > 0;
     const held = document.activeElement && document.activeElement.dataset.key;
     const items = keys.map((each) => {
-      const button = make("button", undefined, each.trouble ? "bad" : "");
+      const button = make("button", undefined, each.problem ? "bad" : "");
       button.type = "button";
       button.dataset.key = each.key;
       button.setAttribute("aria-pressed", String(each.key === key));
@@ -116,7 +116,7 @@
       return item;
     });
     element("worst").replaceChildren(...items);
-    if (held !== undefined) { // the list is made anew: who was on it with the keyboard stays there
+    if (held !== undefined) { // the list is rebuilt: restore the keyboard focus
       const again = items.map((item) => item.firstChild).find((button) => button.dataset.key === held);
       if (again) again.focus({ preventScroll: true });
     }
@@ -137,8 +137,8 @@
 
   function mood() {
     const mine = fleet && fleet.worst.find((each) => each.key === key);
-    element("mood").textContent = key === null ? "" : mine ? (mine.trouble ? "in trouble" : "mostly well") : "";
-    element("mood").className = mine && mine.trouble ? "mood bad" : "mood";
+    element("mood").textContent = key === null ? "" : mine ? (mine.problem ? "problem" : "minor") : "";
+    element("mood").className = mine && mine.problem ? "mood bad" : "mood";
     element("reasons").replaceChildren(...(mine ? mine.reasons : []).map((words) => make("li", words)));
   }
 
@@ -166,16 +166,16 @@
   function extend(rows) {
     if (rows.key !== key) return;
     dated = rows.dated;
-    if (!series) series = { times: [], values: about.values.map(() => []), means: about.values.map(() => []), halves: about.values.map(() => []), reasons: [] };
+    if (!series) series = { times: [], values: about.values.map(() => []), means: about.values.map(() => []), half_widths: about.values.map(() => []), reasons: [] };
     const before = series.times.length;
     series.times.push(...rows.times);
-    for (const name of ["values", "means", "halves"]) rows[name].forEach((each, j) => series[name][j].push(...each));
+    for (const name of ["values", "means", "half_widths"]) rows[name].forEach((each, j) => series[name][j].push(...each));
     for (let i = 0; i < rows.times.length; i++) series.reasons[before + i] = rows.reasons[i] || null;
-    const extra = series.times.length - MOST;
+    const extra = series.times.length - MAX_ROWS;
     if (extra > 0) {
       series.times.splice(0, extra);
       series.reasons.splice(0, extra);
-      for (const name of ["values", "means", "halves"]) series[name].forEach((each) => each.splice(0, extra));
+      for (const name of ["values", "means", "half_widths"]) series[name].forEach((each) => each.splice(0, extra));
     }
     element("range").parentElement.hidden = !dated;
     draw();
@@ -193,7 +193,7 @@
   }
 
   function lists() {
-    const mean = series.means[column], half = series.halves[column], value = series.values[column];
+    const mean = series.means[column], half = series.half_widths[column], value = series.values[column];
     const high = mean.map((m, i) => (m === null || half[i] === null ? null : m + half[i]));
     const low = mean.map((m, i) => (m === null || half[i] === null ? null : m - half[i]));
     const good = value.map((v, i) => (series.reasons[i] ? null : v)), bad = value.map((v, i) => (series.reasons[i] ? v : null));
@@ -206,7 +206,7 @@
     for (const index of arrays) data[index].forEach((v, i) => {
       if (v !== null && data[0][i] >= first && data[0][i] <= last) { low = Math.min(low, v); high = Math.max(high, v); }
     });
-    // The band counts where it is narrow: a new key knows nothing, and would fill the picture.
+    // Include the interval only where it is narrow: that of a new key is very wide.
     const room = high - low;
     for (const index of [1, 2]) data[index].forEach((v, i) => {
       if (v !== null && data[0][i] >= first && v > low - room && v < high + room) { low = Math.min(low, v); high = Math.max(high, v); }
@@ -245,7 +245,7 @@
     if (!series) return;
     const data = lists(), place = element("plot");
     const count = data[5].filter((v) => v !== null).length;
-    place.setAttribute("aria-label", `${key}: ${data[0].length} readings with estimate and interval, ${count} do not fit`);
+    place.setAttribute("aria-label", `${key}: ${data[0].length} readings with estimate and interval, ${count} outliers`);
     if (plot) { plot.setData(data); return; }
     const axis = { stroke: color("quiet"), grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "12px system-ui, DejaVu Sans, sans-serif" };
     const invisible = { stroke: "transparent", points: { show: false } }, dots = color("dots");
@@ -266,7 +266,7 @@
 
   function read(i) {
     if (i === null || i === undefined || !series) { element("readout").textContent = "\u00a0"; return; }
-    const mean = series.means[column][i], half = series.halves[column][i];
+    const mean = series.means[column][i], half = series.half_widths[column][i];
     const parts = [stamp(series.times[i]), `reading ${show(series.values[column][i])}`, `estimate ${show(mean)} (${show(mean - half)} to ${show(mean + half)})`];
     if (series.reasons[i]) parts.push(series.reasons[i]);
     element("readout").textContent = parts.join(", ");

@@ -1,11 +1,11 @@
-"""Rows that a broker keeps: streams of NATS and Redis, topics of Kafka and MQTT, found by an address."""
+"""Message brokers as sources: NATS JetStream, Redis streams, Kafka and MQTT topics, chosen by the address scheme."""
 
 from importlib import import_module
 
-from wolf_fleet.streaming.brokers.base import Address, Messages
+from wolf_fleet.streaming.brokers.base import Address, BrokerSource
 
-HOMES = {
-    "nats": ("jetstream", "JetStream"),
+CLASSES = {  # scheme: module, class
+    "nats": ("nats_jetstream", "JetStream"),
     "redis": ("redis_streams", "RedisStream"),
     "kafka": ("kafka_topics", "KafkaTopic"),
     "mqtt": ("mqtt_topics", "MqttTopic"),
@@ -13,7 +13,7 @@ HOMES = {
 
 
 def is_address(source: str) -> bool:
-    """Say whether a source is that of a broker, and not a file.
+    """Check whether a source is the address of a broker rather than a file.
 
     Example:
         >>> is_address("redis://localhost/rows"), is_address("rows.csv")
@@ -22,18 +22,21 @@ def is_address(source: str) -> bool:
     return "://" in source
 
 
-def open_broker(source: str, place: object, follow: bool) -> Messages:
-    """Open a source by its address.
+def open_broker(source: str, position: object, follow: bool) -> BrokerSource:
+    """Connect to a broker.
 
     Args:
-        source: as `redis://localhost:6379/rows`.
-        place: where to go on; 0 for the beginning.
-        follow: wait for more at the end.
+        source: address, such as `redis://localhost:6379/rows`.
+        position: where to resume; 0 for the beginning.
+        follow: wait for more messages at the end.
     """
-    address = Address.read(source)
-    if address.scheme not in HOMES:
-        known = ", ".join(f"{scheme}://" for scheme in HOMES)
-        raise ValueError(f"sources are files, - for standard input, or begin with {known}; got {address.scheme}://")
-    module, name = HOMES[address.scheme]
-    opened: Messages = getattr(import_module(f"wolf_fleet.streaming.brokers.{module}"), name)(address, place, follow)
+    address = Address.parse(source)
+    if address.scheme not in CLASSES:
+        known = ", ".join(f"{scheme}://" for scheme in CLASSES)
+        raise ValueError(
+            f"the source must be a file, - or an address that begins with {known}; got {address.scheme}://"
+        )
+    module, name = CLASSES[address.scheme]
+    cls = getattr(import_module(f"wolf_fleet.streaming.brokers.{module}"), name)
+    opened: BrokerSource = cls(address, position, follow)
     return opened

@@ -1,11 +1,11 @@
-"""What all brokers share: messages that are JSON objects, each at a place that can be gone back to."""
+"""Base class of broker sources: messages that are JSON objects, each at a position from which reading can resume."""
 
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 
 class Address(NamedTuple):
-    """Where messages are: `scheme://user:password@host:port/name?option=value`."""
+    """Address of a stream or topic: `scheme://user:password@host:port/name?option=value`."""
 
     scheme: str
     host: str
@@ -16,103 +16,104 @@ class Address(NamedTuple):
     options: dict[str, str]
 
     @classmethod
-    def read(cls, text: str) -> "Address":
-        """Read an address.
+    def parse(cls, text: str) -> "Address":
+        """Parse an address.
 
         Args:
-            text: as `nats://localhost:4222/READINGS`.
+            text: such as `nats://localhost:4222/READINGS`.
 
         Example:
-            >>> Address.read("redis://:secret@box:6379/rows?db=1").name
+            >>> Address.parse("redis://:secret@box:6379/rows?db=1").name
             'rows'
         """
-        parts = urlsplit(text.replace("#", "%23"))  # a wildcard of MQTT, no part of a page
+        parts = urlsplit(text.replace("#", "%23"))  # "#" is a wildcard of MQTT here, not a URL fragment
         name = unquote(parts.path.lstrip("/"))
         try:
             host, port = parts.hostname, parts.port
         except ValueError as error:
-            raise ValueError(f"the address {parts.scheme}://... cannot be read: {error}") from None
+            raise ValueError(f"the address {parts.scheme}://... cannot be parsed: {error}") from None
         if not host or not name:
-            raise ValueError(
-                f"expected an address as {parts.scheme}://HOST:PORT/NAME; got no {'host' if name else 'name'}"
-            )
+            missing = "host" if name else "name"
+            raise ValueError(f"expected an address like {parts.scheme}://HOST:PORT/NAME; the {missing} is missing")
         options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         password = None if parts.password is None else unquote(parts.password)
         return cls(parts.scheme, host, port, parts.username, password, name, options)
 
     @property
-    def shown(self) -> str:
-        """The address without who asks: for people to read."""
+    def display(self) -> str:
+        """The address without credentials and options."""
         port = "" if self.port is None else f":{self.port}"
         return f"{self.scheme}://{self.host}{port}/{self.name}"
 
 
-class Messages:
-    """Messages of a broker, as lines of JSON; what `Source` is for files.
+class BrokerSource:
+    """Messages of a broker as JSON lines, with the interface of `Source`.
 
     Args:
         address: of the stream or topic.
-        place: where to go on, as `place` was; 0 for the beginning.
-        follow: wait for more at the end.
+        position: where to resume, a former value of `position`; 0 for the beginning.
+        follow: wait for more messages at the end.
     """
 
-    def __init__(self, address: Address, place: Any, follow: bool):
-        self.address, self.name, self.follow = address, address.shown, follow
-        self.place: Any = place
-        self.over = False
+    def __init__(self, address: Address, position: Any, follow: bool):
+        self.address, self.name, self.follow = address, address.display, follow
+        self.position: Any = position
+        self.exhausted = False
         self._ready: list[tuple[Any, str]] = []
 
     def first_line(self) -> str:
-        """Say that messages are JSON."""
+        """Return the beginning of a JSON object: messages have no header."""
         return "{"
 
-    def head(self, place: Any) -> str:
-        """Tell this stream from another one of the same name, if the broker can; nothing otherwise."""
+    def fingerprint(self, position: Any) -> str:
+        """Return what distinguishes this stream from another one of the same name; empty if the broker has nothing."""
         return ""
 
-    def take(self, most: int, seconds: float) -> list[str]:
-        """Take messages, and move the place behind them.
+    def take(self, max_messages: int, seconds: float) -> list[str]:
+        """Read messages and advance the position.
 
         Args:
-            most: how many at most.
-            seconds: to wait for the first one.
+            max_messages: largest number of messages.
+            seconds: how long to wait for the first one.
 
         Returns:
-            Their texts; none if there are none yet.
+            Their texts; empty if none arrived in time.
         """
         if not self._ready:
-            self._ready = self._read(most, seconds if self.follow else 0.0)
-            self.over = not self._ready and not self.follow and self._at_end()
-        some, self._ready = self._ready[:most], self._ready[most:]
+            self._ready = self._read(max_messages, seconds if self.follow else 0.0)
+            self.exhausted = not self._ready and not self.follow and self._at_end()
+        some, self._ready = self._ready[:max_messages], self._ready[max_messages:]
         if some:
-            self.place = some[-1][0]
-        # A message may have ends of lines inside; outside of texts they mean nothing to JSON.
+            self.position = some[-1][0]
+        # Line ends inside a message are white space to JSON, except within strings, where JSON does not allow them.
         return [text.replace("\n", " ") for _, text in some]
 
-    def _read(self, most: int, seconds: float) -> list[tuple[Any, str]]:
-        """Read messages behind those that were read before, each with its place."""
+    def _read(self, max_messages: int, seconds: float) -> list[tuple[Any, str]]:
+        """Read the next messages, each with its position."""
         raise NotImplementedError
 
     def _at_end(self) -> bool:
-        """Say whether nothing coming means that there is no more."""
+        """Check whether an empty read means that the end is reached."""
         return True
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Disconnect from the broker."""
 
-    def lost(self, why: object) -> OSError:
-        """Make the error of a broker that does not answer."""
-        words = str(why) or "no answer"  # an exception may have none
-        return OSError(f"{self.name} cannot be read: {words}; start again when it is there, and the stream goes on")
+    def connection_error(self, why: object) -> OSError:
+        """Create the error for a broker that does not answer."""
+        reason = str(why) or "no answer"  # an exception may have no text
+        return OSError(f"{self.name} cannot be read: {reason}. Run the same command again once the broker is available")
 
-    def gone(self) -> ValueError:
-        """Make the error of a broker that has dropped what was not read yet."""
+    def retention_error(self) -> ValueError:
+        """Create the error for messages that the broker deleted before they were read."""
         return ValueError(
-            f"{self.name} has dropped messages that were not read yet: let it keep them for longer, "
-            "and begin anew with another state folder"
+            f"{self.name} has deleted messages that were not read yet: increase its retention, "
+            "and start with an empty state folder"
         )
 
 
-def needs(scheme: str, package: str) -> ModuleNotFoundError:
-    """Make the error of a client that is not installed."""
-    return ModuleNotFoundError(f"{scheme}:// needs {package}: pip install 'wolf-filter[{scheme}]'")
+def missing_client(scheme: str, package: str) -> ModuleNotFoundError:
+    """Create the error for a client library that is not installed."""
+    return ModuleNotFoundError(
+        f"{scheme}:// needs {package}: run pip install './fleet[{scheme}]' in a clone of the repository"
+    )

@@ -1,30 +1,30 @@
-"""Topics of MQTT: `mqtt://localhost:1883/TOPIC`; each message is a JSON object.
+"""MQTT topics as sources: `mqtt://localhost:1883/TOPIC`; each message is a JSON object.
 
-A broker of MQTT keeps no past: what comes while nobody listens, or is not committed when the process is killed, is
-lost. Where rows have times and are sent again, what was used before is recognised.
+An MQTT broker keeps no history: messages that arrive while no stream is running, or that are not committed when the
+process is killed, are lost. If rows have times and are sent again, rows that were used before are recognised.
 """
 
 import queue
 from typing import Any
 
-from wolf_fleet.streaming.brokers.base import Address, Messages, needs
+from wolf_fleet.streaming.brokers.base import Address, BrokerSource, missing_client
 
-LARGEST = 100_000  # messages that wait here; then the broker has to
-PATIENCE = 5.0  # seconds until a broker must have answered
+MAX_QUEUED_MESSAGES = 100_000  # beyond these the broker is made to wait
+TIMEOUT_SECONDS = 5.0  # for an answer of the broker
 
 
-class MqttTopic(Messages):
-    """A topic of MQTT; arguments as in `Messages`. There are no places: the number counts messages."""
+class MqttTopic(BrokerSource):
+    """An MQTT topic; arguments as in `BrokerSource`. The position counts messages; reading cannot resume there."""
 
-    def __init__(self, address: Address, place: Any, follow: bool):
-        super().__init__(address, place, follow)
+    def __init__(self, address: Address, position: Any, follow: bool):
+        super().__init__(address, position, follow)
         try:
             from paho.mqtt import client as mqtt
         except ModuleNotFoundError:
-            raise needs("mqtt", "paho-mqtt") from None
+            raise missing_client("mqtt", "paho-mqtt") from None
         if not follow:
-            raise ValueError(f"{self.name} has no end: listen to it with --follow")
-        self._count, self._queue = int(place), queue.Queue[Any](LARGEST)
+            raise ValueError(f"{self.name} has no end: read it with --follow, or follow=True")
+        self._count, self._queue = int(position), queue.Queue[Any](MAX_QUEUED_MESSAGES)
         self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
         if address.user is not None:
             self._client.username_pw_set(address.user, address.password)
@@ -34,24 +34,24 @@ class MqttTopic(Messages):
         try:
             self._client.connect(address.host, address.port or 1883)
             self._client.loop_start()
-            self._queue.get(timeout=PATIENCE)  # it listens
+            self._queue.get(timeout=TIMEOUT_SECONDS)  # None: the subscription is active
         except (OSError, queue.Empty) as error:
             self.close()
-            raise self.lost(error) from error
+            raise self.connection_error(error) from error
 
-    def _read(self, most: int, seconds: float) -> list[tuple[Any, str]]:
+    def _read(self, max_messages: int, seconds: float) -> list[tuple[Any, str]]:
         read: list[tuple[Any, str]] = []
-        while len(read) < most:
+        while len(read) < max_messages:
             try:
                 text = self._queue.get(timeout=seconds) if not read else self._queue.get_nowait()
             except queue.Empty:
                 break
-            if text is not None:  # it listens again, after the broker was away
+            if text is not None:  # None: subscribed again after the broker was away
                 self._count += 1
                 read.append((self._count, text))
         return read
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Disconnect from the broker."""
         self._client.disconnect()
         self._client.loop_stop()

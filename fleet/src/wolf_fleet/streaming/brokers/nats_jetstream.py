@@ -1,41 +1,41 @@
-"""Streams of NATS JetStream: `nats://localhost:4222/NAME`; each message is a JSON object."""
+"""NATS JetStream streams as sources: `nats://localhost:4222/NAME`; each message is a JSON object."""
 
 import asyncio
 from typing import Any
 
-from wolf_fleet.streaming.brokers.base import Address, Messages, needs
+from wolf_fleet.streaming.brokers.base import Address, BrokerSource, missing_client
 
-AT_ONCE = 5000  # messages of one request
-PATIENCE = 5.0  # seconds until a server must have answered
-SHORTEST = 0.05  # seconds of a wait
-
-
-async def _nothing(error: Exception) -> None:
-    """Say nothing of an error that is raised as well."""
+MAX_MESSAGES_PER_READ = 5000
+TIMEOUT_SECONDS = 5.0  # for an answer of the server
+MIN_WAIT_SECONDS = 0.05
 
 
-class JetStream(Messages):
-    """A stream of JetStream; arguments as in `Messages`. Places are sequence numbers."""
+async def _ignore(error: Exception) -> None:
+    """Ignore an error that is raised as well."""
 
-    def __init__(self, address: Address, place: Any, follow: bool):
-        super().__init__(address, place, follow)
+
+class JetStream(BrokerSource):
+    """A JetStream stream; arguments as in `BrokerSource`. The position is a sequence number."""
+
+    def __init__(self, address: Address, position: Any, follow: bool):
+        super().__init__(address, position, follow)
         try:
             import nats
             from nats import errors
         except ModuleNotFoundError:
-            raise needs("nats", "nats-py") from None
-        self._nats, self._timeout = nats, errors.TimeoutError
+            raise missing_client("nats", "nats-py") from None
+        self._nats, self._timeout_error = nats, errors.TimeoutError
         self._loop = asyncio.new_event_loop()
         try:
-            self._loop.run_until_complete(self._open())
+            self._loop.run_until_complete(self._connect())
         except (OSError, errors.Error, TimeoutError) as error:
             self.close()
-            raise self.lost(error) from error
+            raise self.connection_error(error) from error
         except BaseException:
             self.close()
             raise
 
-    async def _open(self) -> None:
+    async def _connect(self) -> None:
         from nats.js import api
         from nats.js.errors import NotFoundError
 
@@ -45,45 +45,47 @@ class JetStream(Messages):
             password=self.address.password,
             allow_reconnect=False,
             max_reconnect_attempts=0,
-            error_cb=_nothing,
+            error_cb=_ignore,
         )
-        self._client = await asyncio.wait_for(connecting, PATIENCE)
+        self._client = await asyncio.wait_for(connecting, TIMEOUT_SECONDS)
         stream = self._client.jetstream()
         try:
             info = await stream.stream_info(self.address.name)
         except NotFoundError:
-            raise ValueError(f"{self.name} does not exist: there is no stream of that name") from None
+            raise ValueError(f"{self.name} does not exist: the server has no stream of that name") from None
         self._created, self._end = str(info.created), info.state.last_seq
-        if self.place and info.state.first_seq > self.place + 1:
-            raise self.gone()
+        if self.position and info.state.first_seq > self.position + 1:
+            raise self.retention_error()
         config = api.ConsumerConfig(
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
-            opt_start_seq=self.place + 1,
-            ack_policy=api.AckPolicy.NONE,  # the place is ours to keep
+            opt_start_seq=self.position + 1,
+            ack_policy=api.AckPolicy.NONE,  # the position is kept in our manifest
         )
         self._consumer = await stream.pull_subscribe("", stream=self.address.name, config=config)
 
-    def head(self, place: Any) -> str:
-        """Tell this stream from another one of the same name: by when it was made."""
-        return self._created if place else ""
+    def fingerprint(self, position: Any) -> str:
+        """Return the creation time of the stream, which distinguishes it from another one of the same name."""
+        return self._created if position else ""
 
-    def _read(self, most: int, seconds: float) -> list[tuple[Any, str]]:
+    def _read(self, max_messages: int, seconds: float) -> list[tuple[Any, str]]:
         from nats import errors
 
         try:
-            wait = max(seconds, SHORTEST)
-            some = self._loop.run_until_complete(self._consumer.fetch(min(most, AT_ONCE), timeout=wait))
-        except (self._timeout, TimeoutError):
+            wait = max(seconds, MIN_WAIT_SECONDS)
+            some = self._loop.run_until_complete(
+                self._consumer.fetch(min(max_messages, MAX_MESSAGES_PER_READ), timeout=wait)
+            )
+        except (self._timeout_error, TimeoutError):
             return []
         except (errors.Error, OSError) as error:
-            raise self.lost(error) from error
+            raise self.connection_error(error) from error
         return [(message.metadata.sequence.stream, message.data.decode("utf-8", "replace")) for message in some]
 
     def _at_end(self) -> bool:
-        return self.place >= self._end
+        return self.position >= self._end
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Disconnect from the server."""
         client = getattr(self, "_client", None)
         if client is not None and not self._loop.is_closed():
             self._loop.run_until_complete(client.close())

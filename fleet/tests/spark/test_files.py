@@ -1,4 +1,4 @@
-"""What `wolf_fleet.spark` does without Spark: what it refuses, and what becomes of a partition."""
+"""`wolf_fleet.spark.filter_parquet` without Spark: a stand-in for the session runs the tasks."""
 
 import pickle
 import sys
@@ -7,88 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from fleet.tests.spark.test_batch import LEVEL, NAMES, ROWS, rows_of_few_times
 from pyarrow import dataset, fs, parquet
 
-import wolf
 import wolf_fleet.spark
 from wolf_fleet.datasets import filesystem, filter_dataset
-from wolf_fleet.spark import batch
 
 pytest.importorskip("llvmlite")
-LEVEL = wolf.models.local_level(0.1, 1.0)
-NAMES = {"key": "id", "time": "at", "value": "v", "model": LEVEL}
-
-
-def frame(streaming):
-    return SimpleNamespace(isStreaming=streaming, schema=None, columns=["id", "at", "v"])
-
-
-def test_without_pyspark_it_is_said_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(ModuleNotFoundError, match=r"wolf-filter\[spark\]"):
-        wolf_fleet.spark.filter(frame(False), **NAMES)
-    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="3.5.1"))
-    with pytest.raises(ModuleNotFoundError, match=r"this is PySpark 3\.5\.1"):
-        wolf_fleet.spark.stream(frame(True), **NAMES)
-
-
-@pytest.mark.parametrize(
-    ("door", "df", "changes", "words"),
-    [
-        (wolf_fleet.spark.filter, [1.0], {}, "df must be a DataFrame of Spark"),
-        (wolf_fleet.spark.filter, frame(True), {}, "df is a stream; use wolf_fleet.spark.stream"),
-        (wolf_fleet.spark.stream, frame(False), {}, "df is a table; use wolf_fleet.spark.filter"),
-        (wolf_fleet.spark.filter, frame(False), {"value": "w"}, "there is no column 'w'; there are 'id', 'at', 'v'"),
-        (wolf_fleet.spark.filter, frame(False), {"time": None}, "there is no column None"),
-        (wolf_fleet.spark.filter, frame(False), {"time": "id"}, "must be different columns"),
-        (wolf_fleet.spark.filter, frame(False), {"step": 0.0}, "step must be"),
-        (wolf_fleet.spark.stream, frame(True), {"buckets": 0}, "buckets must be"),
-    ],
-)
-def test_what_is_wrong_is_said(monkeypatch, door, df, changes, words):
-    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="4.3.0"))
-    with pytest.raises(ValueError, match=words):
-        door(df, **NAMES | changes)
-
-
-ROWS = 90
-ORDER = [("at", "ascending"), ("id", "ascending"), ("v", "ascending"), ("w", "ascending")]
-
-
-def rows_of_few_times(rng):
-    """Rows of few keys and times, so that many are of one key and one time; some values are null."""
-    v = np.where(rng.random(ROWS) < 0.2, np.nan, rng.integers(0, 3, ROWS).astype(float))
-    columns = {
-        "id": [f"s{k}" for k in rng.integers(4, size=ROWS)],
-        "at": np.sort(rng.integers(8, size=ROWS)).astype(float),
-    }
-    return pyarrow.table(columns | {"v": pyarrow.array(v, from_pandas=True), "w": rng.normal(size=ROWS)})
-
-
-@given(seed=st.integers(0, 30), cut=st.integers(1, 40))
-def test_neither_batches_nor_the_order_within_a_time_change_a_partition(small_batches, seed, cut):
-    rng = np.random.default_rng(seed)
-    table = rows_of_few_times(rng)
-    other = table.take(np.lexsort((rng.random(ROWS), np.array(table["at"]))))
-    track = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
-    partition = batch.Partition(track, None, "id", ("v", "w"), "at", 1.0, 0.95, shuffled=True)
-    one, two = (
-        pyarrow.Table.from_batches(partition(iter(each.to_batches(max_chunksize=size)))).sort_by(ORDER)
-        for each, size in ((table, ROWS), (other, cut))
-    )
-    assert one.equals(two)
-    used = one.filter(one["v_mean"].is_valid())
-    assert used.num_rows == len(set(zip(*(table[name].to_pylist() for name in ("id", "at")), strict=True)))
-
-
-@pytest.fixture(scope="module")
-def small_batches():
-    """Let a batch have few rows, so that times are cut through."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "BATCH", 16)
-        yield
 
 
 class Session:
@@ -158,13 +83,13 @@ def test_files_with_whole_keys_are_not_shuffled(folder):
 def test_folders_may_lie_behind_a_uri(folder, monkeypatch):
     remote = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
     filter_dataset(folder / "in", folder / "one", LEVEL, key="id", values="v", time="at", workers=1)
-    monkeypatch.setattr(filesystem, "find", lambda name: filesystem.Location(f"far://{name}", str(name), remote))
+    monkeypatch.setattr(filesystem, "locate", lambda name: filesystem.Location(f"far://{name}", str(name), remote))
     done = wolf_fleet.spark.filter_parquet(Session(1), "in", "out", **NAMES)
     assert str(done).endswith("wrote far://out")
     order = [(name, "ascending") for name in ("id", "at", "v", "mean")]
     got, expected = (dataset.dataset(folder / name).to_table().sort_by(order) for name in ("out", "one"))
     assert got.equals(expected)
-    with pytest.raises(ValueError, match="far://out is there already"):
+    with pytest.raises(ValueError, match="far://out exists"):
         wolf_fleet.spark.filter_parquet(Session(1), "in", "out", **NAMES)
     with pytest.raises(ValueError, match="far://in was not written by wolf"):
         wolf_fleet.spark.filter_parquet(Session(1), "out", "in", **NAMES, mode="overwrite")
@@ -174,14 +99,14 @@ def test_folders_may_lie_behind_a_uri(folder, monkeypatch):
     ("changes", "words"),
     [
         ({"spark": 3}, "spark must be a SparkSession; got 3"),
-        ({"spark": SimpleNamespace(range=None)}, "does not tell how many cores it has; say tasks="),
+        ({"spark": SimpleNamespace(range=None)}, "does not report its number of cores; give tasks="),
         ({"mode": "append"}, "mode must be one of"),
-        ({"source": "nowhere"}, "nowhere is no folder"),
-        ({"source": 3}, "named by its path or URI; got 3"),
+        ({"source": "nowhere"}, "nowhere is not a folder"),
+        ({"source": 3}, "must be a path or a URI; got 3"),
         ({"source": "gopher://in"}, "gopher://in cannot be opened"),
         ({"destination": "in", "mode": "resume"}, "lies in"),
-        ({"destination": "."}, "is there already"),
-        ({"destination": ".", "mode": "overwrite"}, "which is read, lies in"),
+        ({"destination": "."}, "exists; choose another folder"),
+        ({"destination": ".", "mode": "overwrite"}, "lies in the output"),
         ({"value": "w"}, "there is no column 'w'"),
         ({"tasks": 0}, "tasks must be"),
         ({"memory": 1e6}, "memory must be at least 0.3 GB"),
@@ -198,5 +123,5 @@ def test_what_is_wrong_with_a_folder_is_said(folder, monkeypatch, changes, words
 def test_what_a_task_finds_wrong_is_said_and_not_repeated(folder):
     table = pyarrow.table({"id": ["a", None], "at": [0.0, 1.0], "v": [0.0, 0.0]})
     parquet.write_table(table, folder / "in" / "rows4.parquet")
-    with pytest.raises(ValueError, match="a row has no key: 'id' holds a null"):
+    with pytest.raises(ValueError, match="a row has no key: 'id' contains a null"):
         wolf_fleet.spark.filter_parquet(Session(1), folder / "in", folder / "out", **NAMES)

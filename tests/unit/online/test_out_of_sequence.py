@@ -24,7 +24,7 @@ def dumps(bank):
 )
 def test_states_are_those_of_rows_in_order(times, cuts, horizon):
     rows = [(f"k{(3 * i) % 2}", float(t), float((5 * i) % 7)) for i, t in enumerate(times)]
-    patient = wolf.online.Rewinding(wolf.Bank(LEVEL), float(horizon))
+    patient = wolf.online.OutOfSequenceBank(wolf.Bank(LEVEL), float(horizon))
     used, edges = [], [0, *sorted(c for c in set(cuts) if c < len(rows)), len(rows)]
     for first, last in pairwise(edges):
         if last > first:
@@ -39,7 +39,7 @@ def test_states_are_those_of_rows_in_order(times, cuts, horizon):
 
 
 def test_a_late_row_is_told_at_its_own_time_and_others_are_not_touched():
-    patient, want = wolf.online.Rewinding(wolf.Bank(LEVEL), 10.0), wolf.Bank(LEVEL)
+    patient, want = wolf.online.OutOfSequenceBank(wolf.Bank(LEVEL), 10.0), wolf.Bank(LEVEL)
     patient.step(["a", "b", "a"], [1.0, 7.0, 2.0], [1.0, 1.0, 5.0])
     other = patient.bank.dump("b")
     out = patient.step(["a", "a"], [1.5, 9.0], [3.0, 5.0])
@@ -56,8 +56,8 @@ def test_a_late_row_is_told_at_its_own_time_and_others_are_not_touched():
 
 def test_what_cannot_be_is_explained():
     with pytest.raises(ValueError, match=r"bank must be a wolf\.Bank"):
-        wolf.online.Rewinding(LEVEL, 1.0)
+        wolf.online.OutOfSequenceBank(LEVEL, 1.0)
     with pytest.raises(ValueError, match="horizon must be"):
-        wolf.online.Rewinding(wolf.Bank(LEVEL), 0.0)
+        wolf.online.OutOfSequenceBank(wolf.Bank(LEVEL), 0.0)
     with pytest.raises(ValueError, match="as many rows; got 2 and 1"):
-        wolf.online.Rewinding(wolf.Bank(LEVEL), 1.0).step(["a", "b"], [1.0], [1.0])
+        wolf.online.OutOfSequenceBank(wolf.Bank(LEVEL), 1.0).step(["a", "b"], [1.0], [1.0])

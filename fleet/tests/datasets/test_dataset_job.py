@@ -12,16 +12,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import dataset, feather, parquet
 
 import wolf
 import wolf_fleet
-from wolf.cli import main
 from wolf.online import filter_batches
-from wolf_fleet.datasets import filter_dataset, partitions
+from wolf_fleet.datasets import filter_dataset
 
 pytest.importorskip("llvmlite")
 LEVEL = wolf.models.local_level(0.1, 1.0)
@@ -79,39 +77,18 @@ def test_a_folder_has_the_numbers_of_its_rows_however_they_lie(tmp_path_factory,
 def test_chunks_and_buckets_change_nothing(tmp_path, monkeypatch):
     source = lay_out(tmp_path / "in", rows())
     run(source, tmp_path / "one")
-    monkeypatch.setattr("wolf_fleet.datasets.dataset_job.MOST", 2_000)  # a few dozen rows in a chunk
-    monkeypatch.setattr("wolf_fleet.datasets.dataset_job.BUCKETS_EACH", 11)
+    monkeypatch.setattr("wolf_fleet.datasets.dataset_job.MAX_CHUNK_BYTES", 2_000)  # a few dozen rows in a chunk
+    monkeypatch.setattr("wolf_fleet.datasets.dataset_job.MIN_BUCKETS_PER_PROCESS", 11)
     run(source, tmp_path / "many")
     assert json.loads((tmp_path / "many" / "_wolf" / "manifest.json").read_text())["buckets"] == 11
     assert read(tmp_path / "many").equals(read(tmp_path / "one"))
     assert not list((tmp_path / "many" / "_wolf").glob("*.arrow"))
 
 
-@given(
-    groups=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=6), rows=st.integers(1, 9)
-)
-def test_ranges_of_keys_read_every_row_once(groups, rows):
-    table = pyarrow.table({"id": [key for group in groups for key in sorted(group)]})
-    sink = pyarrow.BufferOutputStream()
-    with parquet.ParquetWriter(sink, table.schema) as writer:
-        for group in groups:
-            writer.write_table(pyarrow.table({"id": sorted(group)}))
-    kind = dataset.ParquetFileFormat()
-    fragment = kind.make_fragment(sink.getvalue())
-    every = [partitions.Unit(fragment, i, len(group)) for i, group in enumerate(groups)]
-    found = partitions.ranges(every, table.schema, "id", rows, most=table.num_rows)
-    if found is None:  # then rows of some keys lie far from each other
-        assert any(max(one) > min(other) for one, other in pairwise(groups))
-        return
-    read = [each.read()["id"].to_pylist() for each in found]
-    assert sorted(key for some in read for key in some) == sorted(table["id"].to_pylist())
-    assert len({key for some in read for key in set(some)}) == sum(len(set(some)) for some in read)
-
-
 def test_files_laid_out_by_key_are_not_spread(tmp_path):
     table = rows().sort_by([("id", "ascending"), ("at", "ascending")])
     words = []
-    run(lay_out(tmp_path / "in", table, ()), tmp_path / "out", told=lambda *told: words.append(told[0]))
+    run(lay_out(tmp_path / "in", table, ()), tmp_path / "out", on_progress=lambda *told: words.append(told[0]))
     assert set(words) == {"Filtering"}
     assert len(words) > 2
     np.testing.assert_array_equal(read(tmp_path / "out")["mean"], read_means(rows()))
@@ -127,22 +104,6 @@ def test_times_of_96_bits_come_out_as_spark_can_read_them(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "out")["mean"], read_means(rows(keys=1)))
 
 
-def test_filter_folder_has_the_numbers_of_filter_frame(tmp_path):
-    table = rows(keys=3)
-    names = {"by": "id", "time": "at", "values": "v", "model": "local-level", "parameters": {"level_var": 0.5}}
-    flat = rows(keys=1).drop_columns("v").append_column("v", pyarrow.array([1.0] * 60))
-    stuck = flat.drop_columns("id").add_column(0, "id", pyarrow.array(["stuck"] * 60))  # a series that cannot be fitted
-    whole = pyarrow.concat_tables([table, stuck.select(table.column_names)])
-    done = wolf_fleet.filter_folder(lay_out(tmp_path / "in", whole), tmp_path / "out", workers=1, **names)
-    assert (done.keys, done.failed, done.unused) == (4, 1, 60)
-    expected = wolf.filter_frame(table, **names).sort_by([("id", "ascending"), ("at", "ascending")])
-    out = read(tmp_path / "out")
-    assert out.column_names == expected.column_names
-    assert out["mean"][180:].null_count == 60  # "stuck" sorts behind
-    for name in expected.column_names:
-        np.testing.assert_array_equal(out[name][:180], expected[name])
-
-
 def test_a_second_start_goes_on_and_redoes_nothing(tmp_path):
     source = lay_out(tmp_path / "in", rows())
     run(source, tmp_path / "whole")
@@ -152,13 +113,13 @@ def test_a_second_start_goes_on_and_redoes_nothing(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(source, tmp_path / "out", told=end)
+        run(source, tmp_path / "out", on_progress=end)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.suffix == ".arrow"}
     facts = list((tmp_path / "out" / "_wolf").glob("part-*.json"))
     assert len(facts) == 1
     assert before
     seen = []
-    done = run(source, tmp_path / "out", told=lambda words, done, total: seen.append(words))
+    done = run(source, tmp_path / "out", on_progress=lambda words, done, total: seen.append(words))
     assert len(seen) == 3  # of four buckets, and no rows were spread again
     assert done == run(source, tmp_path / "out")  # what is done is told again
     assert read(tmp_path / "out").equals(read(tmp_path / "whole"))
@@ -167,31 +128,31 @@ def test_a_second_start_goes_on_and_redoes_nothing(tmp_path):
 def test_what_cannot_be_gone_on_with_is_refused(tmp_path):
     source = lay_out(tmp_path / "in", rows())
     run(source, tmp_path / "out")
-    with pytest.raises(ValueError, match="was begun with other settings"):
+    with pytest.raises(ValueError, match="was started with other settings"):
         run(source, tmp_path / "out", level=0.9)
     parquet.write_table(rows(keys=1), source / "more.parquet")
-    with pytest.raises(ValueError, match="other files, or they have changed"):
+    with pytest.raises(ValueError, match="other input files, or they have changed"):
         run(source, tmp_path / "out")
     with pytest.raises(ValueError, match="lies in"):
         run(source, source / "out")
-    with pytest.raises(ValueError, match="holds files of something else"):
+    with pytest.raises(ValueError, match="contains other Parquet files"):
         run(tmp_path / "out", source)
     with pytest.raises(ValueError, match=r"memory must be at least 0\.5 GB for 1 process; got 0\.0 GB"):
         run(source, tmp_path / "new", memory=1e6)
     with pytest.raises(ValueError, match="there is no column 'w'"):
         run(source, tmp_path / "new", values="w")
-    with pytest.raises(ValueError, match="does not take forecast"):
+    with pytest.raises(ValueError, match="has no option forecast"):
         wolf_fleet.filter_folder(source, tmp_path / "new", by="id", forecast=3)
 
 
 def test_what_is_no_dataset_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is no folder"):
+    with pytest.raises(ValueError, match="is not a folder"):
         run(tmp_path / "in", tmp_path / "out")
     (tmp_path / "in").mkdir()
     with pytest.raises(ValueError, match="is empty"):
         run(tmp_path / "in", tmp_path / "out")
     (tmp_path / "in" / "rows.csv").write_text("id,v\na,1\n")
-    with pytest.raises(ValueError, match=r"all Parquet or all Arrow files; .* has \.csv"):
+    with pytest.raises(ValueError, match=r"expected only Parquet or only Arrow files; .* has \.csv"):
         run(tmp_path / "in", tmp_path / "out")
     os.replace(tmp_path / "in" / "rows.csv", tmp_path / "in" / "rows.parquet")
     with pytest.raises(ValueError, match="cannot be read as parquet"):
@@ -221,38 +182,6 @@ def read_means(table):
     return out.sort_by([("id", "ascending"), ("at", "ascending")])["mean"]
 
 
-def test_a_row_without_a_key_is_refused():
-    with pytest.raises(ValueError, match="a row has no key"):
-        partitions.encode(pyarrow.chunked_array([["a", None]]), "id")
-
-
-def test_the_command_filters_a_folder_and_says_what_is_wrong(tmp_path):
-    source, out = str(lay_out(tmp_path / "in", rows())), str(tmp_path / "out")
-    fixed = ["--set", "level_var=0.1", "--set", "obs_var=1"]
-    told = CliRunner().invoke(
-        main, ["filter", source, "--by", "id", "--bank", "--step", "60", *fixed, "--workers", "1", "--out", out]
-    )
-    assert told.exit_code == 0, told.output
-    assert "300 rows of 5 keys" in told.output
-    wide = wolf.models.local_level(0.1, 1.0, prior=wolf.Gaussian([0.0], [[1e12]]))
-    expected = filter_batches(rows(), wide, key="id", values="v", time="at", step=60.0).read_all()
-    np.testing.assert_array_equal(
-        read(tmp_path / "out")["mean"], expected.sort_by([("id", "ascending"), ("at", "ascending")])["mean"]
-    )
-    for arguments, words in (
-        (["--out", out], "with --by"),
-        (["--by", "id"], "name it with --out"),
-        (["--by", "id", "--bank", "--out", out], "give --set level_var=... --set obs_var=..."),
-        (["--by", "id", "--out", out, "--missing", "-999"], "--missing is for single files"),
-        (["--by", "name", "--out", out], "there is no column 'name'"),
-    ):
-        told = CliRunner().invoke(main, ["filter", source, *arguments])
-        assert told.exit_code == 2
-        assert words in told.output
-    told = CliRunner().invoke(main, ["filter", str(next(Path(source).iterdir())), "--bank"])
-    assert "are for a folder" in told.output
-
-
 def children(process):
     """List the processes that one which we started has started in turn."""
     try:
@@ -274,7 +203,7 @@ def runs(pid):
 def test_kill_9_at_random_moments_changes_nothing_and_leaves_no_process(tmp_path):
     source = lay_out(tmp_path / "in", rows(keys=200), (3000, 9000))
     run(source, tmp_path / "whole")
-    begin = f"import sys; sys.path[:] = {sys.path!r}; from fleet.tests.test_folders import run; "
+    begin = f"import sys; sys.path[:] = {sys.path!r}; from fleet.tests.datasets.test_dataset_job import run; "
     code = begin + f"run({str(source)!r}, sys.argv[1], workers=2)"
     rng, kills, started, out = np.random.default_rng(0), 0, set(), tmp_path / "out"
     begun = time.monotonic()

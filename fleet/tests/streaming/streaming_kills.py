@@ -1,6 +1,6 @@
 """Kill a stream with signal 9 at random moments, start it again each time, and let it end.
 
-python tests/streaming_kills.py FOLDER KILLS SEED
+python fleet/tests/streaming/streaming_kills.py FOLDER KILLS SEED
 
 In FOLDER there is rows.csv; output and states go beside it, with batches of another size at each start. Children are
 forked before JAX starts, so that each begins at once. Prints how many kills found the stream at work, and how many of
@@ -17,14 +17,14 @@ from pathlib import Path
 import wolf
 import wolf_fleet
 
-SETTINGS = {"key": "id", "values": "v", "time": "t", "lateness": 3.0}
+SETTINGS = {"key": "id", "values": "v", "time": "t", "allowed_lateness": 3.0}
 SOON = 0.05  # seconds: about as long as an epoch takes
 VARIANCES = (0.1, 1.0)  # of the level and of the noise
 
 
 def work(folder, batch):
     bank = wolf.Bank(wolf.models.local_level(*VARIANCES))
-    wolf_fleet.stream(folder / "rows.csv", bank, folder / "out", state=folder / "state", batch=batch, **SETTINGS)
+    wolf_fleet.stream(folder / "rows.csv", bank, folder / "out", state=folder / "state", batch_rows=batch, **SETTINGS)
 
 
 def start(folder, batch):

@@ -138,7 +138,7 @@ def test_an_interrupt_ends_in_code_130_and_leaves_nothing(tmp_path, monkeypatch)
         file.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(io.writing, "_write", stop)
+    monkeypatch.setattr(io.table_writer, "_write", stop)
     result = invoke("filter", "in.csv", *KNOWN)
     assert (result.exit_code, result.stderr) == (130, "")
     assert os.listdir() == ["in.csv"]

@@ -1,6 +1,6 @@
 """Kill a service with signal 9 while measurements are posted, start it again each time, and post what was not answered.
 
-python tests/serving_kills.py FOLDER KILLS SEED
+python fleet/tests/service/serving_kills.py FOLDER KILLS SEED
 
 Prints how many kills there were, and how many requests were answered in all. The states are in FOLDER/state. Children
 are forked before JAX starts, so that each begins at once.
@@ -31,7 +31,7 @@ def start(folder, listening):
     if child:
         return child
     bank = wolf.Bank(wolf.models.local_level(*VARIANCES))
-    service = Service(bank, folder / "state", key="id", values="v", time="t", batch=37)
+    service = Service(bank, folder / "state", key="id", values="v", time="t", batch_rows=37)
     uvicorn.Server(uvicorn.Config(make_app(service), log_level="error")).run(sockets=[listening])
     os._exit(0)
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet.tests.test_streaming import LEVEL, NAMES, output, run, write_rows
+from fleet.tests.streaming.test_stream import LEVEL, SETTINGS, output, run, write_rows
 
 import wolf
 import wolf_fleet
@@ -122,7 +122,7 @@ def broker(request, tmp_path):
 
 
 def stream(folder, address, name="b", **options):
-    settings = NAMES | {"lateness": 3.0} | options
+    settings = SETTINGS | options
     return wolf_fleet.stream(address, wolf.Bank(LEVEL), folder / f"out-{name}", state=folder / name, **settings)
 
 
@@ -136,11 +136,11 @@ def test_a_broker_is_read_as_a_file_after_crashes_on_both_sides(tmp_path, broker
             raise Halt
 
     with pytest.raises(Halt):
-        stream(tmp_path, broker.address, batch=40, told=halt)
+        stream(tmp_path, broker.address, batch_rows=40, on_progress=halt)
     os.kill(broker.process.pid, signal.SIGKILL)
     broker.process.wait()
     broker.start()
-    done = stream(tmp_path, broker.address, batch=33)
+    done = stream(tmp_path, broker.address, batch_rows=33)
     assert (done.rows, done.waiting) == (len(rows), 0)
     assert output(tmp_path / "b").equals(output(tmp_path / "a"))
     again = stream(tmp_path, broker.address)
@@ -153,7 +153,7 @@ def test_what_a_broker_dropped_unread_is_told(tmp_path, broker):
     stream(tmp_path, broker.address)
     broker.send(rows[10:])
     broker.drop()
-    with pytest.raises(ValueError, match="has dropped messages that were not read yet"):
+    with pytest.raises(ValueError, match="has deleted messages that were not read yet"):
         stream(tmp_path, broker.address)
 
 
@@ -168,15 +168,15 @@ def test_a_broker_is_followed(tmp_path, broker):
 
     thread.start()
     with pytest.raises(Halt):
-        stream(tmp_path, broker.address, follow=True, every=0.1, told=halt)
+        stream(tmp_path, broker.address, follow=True, commit_interval=0.1, on_progress=halt)
     thread.join()
 
 
 def test_a_broker_that_is_away_is_told(tmp_path, broker, monkeypatch):
-    monkeypatch.setattr("wolf_fleet.streaming.brokers.nats_jetstream.PATIENCE", 1.0)
+    monkeypatch.setattr("wolf_fleet.streaming.brokers.nats_jetstream.TIMEOUT_SECONDS", 1.0)
     broker.process.kill()
     broker.process.wait()
-    with pytest.raises(OSError, match=r"cannot be read: .*start again when it is there"):
+    with pytest.raises(OSError, match=r"cannot be read: .*once the broker is available"):
         stream(tmp_path, broker.address)
 
 
@@ -188,7 +188,7 @@ def test_kafka_goes_on_at_the_offsets_of_all_partitions(tmp_path):
     )  # the client's own mock
     server = next(iter(producer.list_topics(timeout=10).brokers.values()))
     rows = write_rows(tmp_path / "rows.csv", rows=150, spread=0.0)
-    run(tmp_path, lateness=0.0)
+    run(tmp_path, allowed_lateness=0.0)
     for key, t, v in rows:
         producer.produce("rows", json.dumps({"id": key, "t": t, "v": v}), key)
     producer.flush()
@@ -199,14 +199,14 @@ def test_kafka_goes_on_at_the_offsets_of_all_partitions(tmp_path):
             raise Halt
 
     with pytest.raises(Halt):
-        stream(tmp_path, address, lateness=0.0, batch=40, told=halt)
-    done = stream(tmp_path, address, lateness=0.0)
+        stream(tmp_path, address, allowed_lateness=0.0, batch_rows=40, on_progress=halt)
+    done = stream(tmp_path, address, allowed_lateness=0.0)
     assert (done.rows, done.late) == (len(rows), 0)
-    place = json.loads((tmp_path / "b" / "manifest.json").read_text())["place"]
+    place = json.loads((tmp_path / "b" / "manifest.json").read_text())["position"]
     assert sum(place.values()) == len(rows)
     order = [("id", "ascending"), ("t", "ascending")]  # how partitions mix is the broker's; each key is in order
     assert output(tmp_path / "b").sort_by(order).equals(output(tmp_path / "a").sort_by(order))
-    with pytest.raises(ValueError, match="there is no topic"):
+    with pytest.raises(ValueError, match="the broker has no topic"):
         stream(tmp_path, address.replace("/rows", "/nothing"), "c")
 
 
@@ -234,13 +234,13 @@ def test_mqtt_is_listened_to(tmp_path):
         thread.start()
         address = f"mqtt://127.0.0.1:{port}/hall/#"
         with pytest.raises(Halt):
-            stream(tmp_path, address, follow=True, every=0.2, told=halt)
+            stream(tmp_path, address, follow=True, commit_interval=0.2, on_progress=halt)
         thread.join()
         client.disconnect()
         client.loop_stop()
         out = output(tmp_path / "b")
         assert out.equals(output(tmp_path / "a").slice(0, out.num_rows))
-        with pytest.raises(ValueError, match="listen to it with --follow"):
+        with pytest.raises(ValueError, match="read it with --follow"):
             stream(tmp_path, address, "c")
     finally:
         server.kill()
@@ -250,10 +250,10 @@ def test_mqtt_is_listened_to(tmp_path):
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("ftp://host/rows", r"begin with nats://, redis://, kafka://, mqtt://; got ftp://"),
-        ("redis://host", "got no name"),
-        ("nats:///rows", "got no host"),
-        ("kafka://host:many/rows", "cannot be read"),
+        ("ftp://host/rows", r"begins with nats://, redis://, kafka://, mqtt://; got ftp://"),
+        ("redis://host", "the name is missing"),
+        ("nats:///rows", "the host is missing"),
+        ("kafka://host:many/rows", "cannot be parsed"),
     ],
 )
 def test_an_address_that_is_none_is_explained(address, words):
@@ -262,6 +262,6 @@ def test_an_address_that_is_none_is_explained(address, words):
 
 
 def test_a_password_is_not_shown():
-    address = Address.read("redis://me:se%40cret@box:1/rows?db=2")
+    address = Address.parse("redis://me:se%40cret@box:1/rows?db=2")
     assert (address.user, address.password, address.options) == ("me", "se@cret", {"db": "2"})
-    assert address.shown == "redis://box:1/rows"
+    assert address.display == "redis://box:1/rows"

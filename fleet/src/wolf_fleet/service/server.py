@@ -1,0 +1,109 @@
+"""`wolf_fleet.serve`: a service behind an HTTP server."""
+
+import socket
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any
+
+from wolf import validation
+from wolf.interfaces import Filter
+from wolf.online.bank.bank import Bank
+from wolf.statespace import LinearModel
+from wolf_fleet.service import auth
+from wolf_fleet.service.service import BATCH_ROWS, COMMIT_SECONDS, HISTORY_ROWS, MAX_KEYS, Service
+
+MISSING = "wolf_fleet.serve needs starlette and uvicorn: run pip install './fleet[serve]' in a clone of the repository"
+SHUTDOWN_SECONDS = 1  # that open connections get at the end
+MAX_BODY_BYTES = 8_000_000  # of a request
+PORT = 8765
+
+
+def serve(
+    model: Bank | LinearModel,
+    state: str | PathLike[str],
+    *,
+    key: str,
+    values: str | Sequence[str],
+    time: str | None = None,
+    method: str | Filter | None = None,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    token: str | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    allowed_lateness: float = 0.0,
+    step: float = 1.0,
+    idle_timeout: float | None = None,
+    level: float = 0.95,
+    out: str | PathLike[str] | None = None,
+    batch_rows: int = BATCH_ROWS,
+    commit_interval: float = COMMIT_SECONDS,
+    history_rows: int = HISTORY_ROWS,
+    max_keys: int = MAX_KEYS,
+    on_start: Callable[[str], None] | None = None,
+    log_level: str = "warning",
+) -> None:
+    """Serve a bank of filters over HTTP, with a live page, until the process is interrupted.
+
+    Args:
+        model: a linear model, or a `wolf.Bank`, whose states are replaced by those of an earlier run.
+        state: folder for the states and the write-ahead log; use the same one to resume.
+        key: name of the field that identifies the series of a row.
+        values: name of the field to filter, or names.
+        time: name of the field of times; see `Service`.
+        method: as in `wolf.filter`; only with a model, since a bank has its own.
+        host: address to listen on; other machines can reach addresses that are not local, which needs a token.
+        port: to listen on; 0 chooses a free one.
+        token: that requests must carry. Without one only requests from this machine are accepted.
+        max_body_bytes: largest body of a request.
+        allowed_lateness: see `Service`, as for the following ones.
+        step: length of a model step.
+        idle_timeout: silence after which a key is dropped.
+        level: probability of the intervals.
+        out: folder for all rows with their results.
+        batch_rows: number of rows per commit.
+        commit_interval: seconds between commits.
+        history_rows: number of recent rows in memory.
+        max_keys: largest number of filters.
+        on_start: called with the address once the server listens.
+        log_level: of uvicorn.
+    """
+    try:
+        import uvicorn
+
+        from wolf_fleet.service.app import make_app
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{MISSING} ({error})") from error
+    auth.check_host(host, token)
+    options: dict[str, Any] = {"allowed_lateness": allowed_lateness, "step": step, "idle_timeout": idle_timeout}
+    options |= {"level": level, "out": out, "batch_rows": batch_rows, "commit_interval": commit_interval}
+    options |= {"history_rows": history_rows, "max_keys": max_keys}
+    service = Service(_make_bank(model, method), state, key=key, values=values, time=time, **options)
+    app = make_app(service, token=token, max_body_bytes=max_body_bytes)
+    config = uvicorn.Config(app, log_level=log_level, access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+    try:
+        with _listen(host, port) as listener:
+            if on_start is not None:
+                on_start(_address(host, listener))
+            uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        service.close()
+
+
+def _make_bank(model: Bank | LinearModel, method: str | Filter | None) -> Bank:
+    if not isinstance(model, Bank):
+        return Bank(model, method)
+    if method is not None:
+        raise ValueError(f"method must be None with a bank, which has its own; got {validation.short_repr(method)}")
+    return model
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise OSError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listener.getsockname()[1]}"
