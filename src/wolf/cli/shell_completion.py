@@ -1,6 +1,7 @@
-"""What the key TAB brings: files, methods, models, and the columns of the file that was named.
+"""Shell completion of files, methods, models, and the columns of the file on the command line.
 
-A person waits for it, so nothing here imports JAX: the names stand here once more, and a test compares them.
+click provides the rest: `_WOLF_COMPLETE=bash_source wolf` prints the script for a shell. Nothing here imports JAX,
+which would delay every completion: the names are listed here, and a test compares them with the registry.
 """
 
 import csv
@@ -22,42 +23,42 @@ _METHODS = (
 )
 _MODELS = "local-level local-trend wiener-velocity constant-velocity level trend damped-trend ar-noise seasonal cycle"
 METHODS, MODELS = _METHODS.split(), _MODELS.split()
-HEAD = 50  # lines of a file among which its column names are looked for
+MAX_HEAD_LINES = 50  # of a file, among which its column names are searched
 
 
 def files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Leave files to the shell."""
+    """Delegate file names to the shell."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def methods(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """List methods, however their letters are written."""
+    """List methods, ignoring case."""
     return [CompletionItem(name) for name in METHODS if name.lower().startswith(incomplete.lower())]
 
 
 def models(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """List models, parts after a +, and files."""
+    """List models, components after a +, and files."""
     before, plus, word = incomplete.rpartition("+")
     found = [CompletionItem(f"{before}{plus}{name}") for name in ["auto", *MODELS] if name.startswith(word)]
     return found if plus else [*found, CompletionItem(incomplete, type="file")]
 
 
 def columns(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """List the columns of the CSV file that was named before; of a line that is not whole it is among the rest."""
+    """List the columns of the CSV file on the command line; click leaves it in `args` of an incomplete line."""
     given = [ctx.params.get("source"), *ctx.args]
     names = next((found for found in map(column_names, given) if found), [])
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def column_names(source: Any) -> list[str]:
-    """Read the names at the head of a text table, as far as a glance tells: the first line with several words.
+    """Read the column names of a text table: the first line with several words.
 
     Example:
         >>> column_names("nowhere.csv")
         []
     """
     with suppress(OSError, UnicodeDecodeError, TypeError), Path(source).open(encoding="utf-8-sig") as file:
-        for line in islice(file, HEAD):
+        for line in islice(file, MAX_HEAD_LINES):
             text = line.strip()
             if not text or text.startswith("#"):
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Options, Series, clean
+from wolf.cleaning import CleanedSeries, Options, clean
 from wolf.models.continuous import read_times
 
 try:
@@ -69,7 +69,7 @@ class _ByColumn(BaseEstimator):
 
     def _clean_column(
         self, j: int, column: np.ndarray, diagnostics: bool = False, stamps: np.ndarray | None = None
-    ) -> Series:
+    ) -> CleanedSeries:
         how: Any = {"smooth": self.smooth, "causal": not self.smooth, "diagnostics": diagnostics}
         options = Options(self.models_[j], self.method, self.parameters_[j], **how)
         return clean(column[:, None], stamps, options)[0]

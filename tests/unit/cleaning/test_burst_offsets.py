@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolf.cleaning import Options, clean, gap_imputation, runs
-from wolf.cleaning.smoother_pass import sweep
+from wolf.cleaning.smoother_pass import run_pass
 from wolf.diagnostics.faults import boundaries, offsets
 from wolf.diagnostics.faults.stuck_values import runs_of
 from wolf.models.registry import parse
@@ -136,14 +136,14 @@ def gaps_in_a_level():
 def test_gaps_are_bridged_by_the_model_that_bridges_others_like_them(gaps_in_a_level):
     values, slope, level = gaps_in_a_level
     ones, rows = np.ones(STEPS), gap_imputation.long_gaps(values)
-    plain, best = sweep(slope, values, ones, None), sweep(level, values, ones, None)
-    seen = sweep(slope, values, ones, None)
-    gap_imputation.bridge(seen, [level], slope, values, ones, None)
+    plain, best = run_pass(slope, values, ones, None), run_pass(level, values, ones, None)
+    seen = run_pass(slope, values, ones, None)
+    gap_imputation.impute_gaps(seen, [level], slope, values, ones, None)
     np.testing.assert_array_equal(seen.mean[rows], best.mean[rows])
     np.testing.assert_array_equal(seen.mean[~rows], plain.mean[~rows])
     assert (seen.variance >= plain.variance).all()
-    kept = sweep(level, values, ones, None)
-    gap_imputation.bridge(kept, [slope], level, values, ones, None)
+    kept = run_pass(level, values, ones, None)
+    gap_imputation.impute_gaps(kept, [slope], level, values, ones, None)
     np.testing.assert_array_equal(kept.mean, best.mean)
 
 
@@ -151,7 +151,7 @@ def test_gaps_are_bridged_by_the_model_that_bridges_others_like_them(gaps_in_a_l
 def test_what_is_cut_out_is_whole_and_away_from_gaps(length, turn, first, missing):
     used = np.zeros(STEPS)
     used[first : first + missing] = np.nan
-    cut = gap_imputation.cut_out(used, length, turn)
+    cut = gap_imputation.artificial_gaps(used, length, turn)
     assert all(stop - start == length for start, stop in runs_of(cut))
     near = np.convolve(gap_imputation.long_gaps(used), np.ones(2 * length - 1), "same") > 0
     assert not (cut & near).any()

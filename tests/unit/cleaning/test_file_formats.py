@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 
 import wolf
-from wolf.cleaning import column_roles as finding
-from wolf.cleaning import io
+from wolf.cleaning import column_roles, io
 from wolf.cleaning.io import date_formats, number_formats
-from wolf.cleaning.load import Reading, load
+from wolf.cleaning.load import ReadOptions, load
 from wolf.cli import main
 from wolf.cli.plugins import ELSEWHERE
 from wolf.diagnostics.faults import sentinel_values
@@ -299,15 +298,15 @@ def test_an_hour_that_comes_twice_is_told_and_read_right_in_its_zone():
     local = [f"2024-10-27 {hour}:00" for hour in ("00", "01", "02", "02", "03", "04", "05")]
     found = load(write(table(LEVEL[:7], times=local)))
     assert any("put back for the winter" in note for note in found.notes)
-    right = load("in.csv", how=Reading(zone="Europe/Berlin"))
+    right = load("in.csv", how=ReadOptions(zone="Europe/Berlin"))
     np.testing.assert_array_equal(right.times, 3600.0 * np.arange(7))
     assert right.axis.write(right.times)[-1] == "2024-10-27 05:00:00"
     half = [f"2024-10-27 0{hour}:{minute}" for hour in (1, 2, 2, 3) for minute in ("00", "30")]
     np.testing.assert_array_equal(
-        load(write(table(LEVEL[:8], times=half)), how=Reading(zone="Europe/Berlin")).times, 1800.0 * np.arange(8)
+        load(write(table(LEVEL[:8], times=half)), how=ReadOptions(zone="Europe/Berlin")).times, 1800.0 * np.arange(8)
     )
     with pytest.raises(ValueError, match="no time zone 'Nowhere'"):
-        load("in.csv", how=Reading(zone="Nowhere"))
+        load("in.csv", how=ReadOptions(zone="Nowhere"))
 
 
 def test_offsets_that_change_with_summer_are_one_time():
@@ -343,9 +342,9 @@ def test_the_table_is_found(kind):
 
 def test_lines_can_be_left_out_by_number_and_by_mark():
     lines = table(LEVEL)
-    found = load(write(["a,b", *lines]), how=Reading(skip=1))
+    found = load(write(["a,b", *lines]), how=ReadOptions(skip=1))
     np.testing.assert_array_equal(found.values[:, 0], LEVEL)
-    found = load(write([*lines[:4], "% a remark", *lines[4:]]), how=Reading(comment="%"))
+    found = load(write([*lines[:4], "% a remark", *lines[4:]]), how=ReadOptions(comment="%"))
     np.testing.assert_array_equal(found.values[:, 0], LEVEL)
     assert "--skip 99 leaves nothing" in invoke("filter", "in.csv", "--skip", "99").output
     told = invoke("filter", write([*lines[:4], "1,2,3", *lines[4:]]), *KNOWN)
@@ -403,7 +402,7 @@ def test_the_value_is_no_identifier_constant_or_part_of_a_date():
     found = load(write([names, *rows]))
     assert found.names == ["temperature"]
     assert "'constant', which is always the same" in found.notes[-1]
-    kinds = {column.name: column.kind for column in finding.describe(io.read_table("in.csv"))}
+    kinds = {column.name: column.kind for column in column_roles.describe(io.read_table("in.csv"))}
     assert kinds["id"] == kinds["loggingSample"] == "count"
     assert kinds["year"] == "constant"
     assert kinds["day"] == "calendar"

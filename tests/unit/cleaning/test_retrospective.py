@@ -71,8 +71,8 @@ def test_a_forecast_is_that_of_the_engine(values, count):
     wave = 5.0 * np.sin(2 * np.pi * np.arange(STEPS) / 24)
     some = (values + wave)[:count, None]
     options = Options(model="level+seasonal:24:1", parameters=known, forecast=12, diagnostics=False)
-    ahead = clean(some, None, options)[0].future
-    live = clean(some, None, dataclasses.replace(options, causal=True, method=wolf.KF()))[0].future
+    ahead = clean(some, None, options)[0].forecast
+    live = clean(some, None, dataclasses.replace(options, causal=True, method=wolf.KF()))[0].forecast
     np.testing.assert_allclose(ahead.mean, live.mean, atol=0.2)
     np.testing.assert_allclose(ahead.upper - ahead.mean, live.upper - live.mean, rtol=0.02)
 
@@ -114,8 +114,8 @@ def test_a_forecast_goes_on_from_the_last_row(values):
     told = {"model": "trend", "parameters": {"level_var": 0.05, "slope_var": 1e-4, "obs_var": 1.0}, "forecast": 3}
     found = clean(rising[:, None], None, Options(diagnostics=False, **told))[0]
     ahead = found.mean[-1, 0] + 5.0 * np.arange(1, 4)
-    np.testing.assert_allclose(found.future.mean[:, 0], ahead, atol=1.5)
-    width = (found.future.upper - found.future.lower)[:, 0]
+    np.testing.assert_allclose(found.forecast.mean[:, 0], ahead, atol=1.5)
+    width = (found.forecast.upper - found.forecast.lower)[:, 0]
     assert 1.0 < width[0] / (found.upper - found.lower)[-1, 0] < 2.0
 
 
@@ -174,7 +174,7 @@ def test_what_is_no_duration_is_refused(told):
 
 def test_time_without_dates_is_refused():
     with pytest.raises(ValueError, match="no column of dates"):
-        durations.rows_in("longest_fault", "2h", 1.0, dated=False)
+        durations.rows_in("max_fault_length", "2h", 1.0, dated=False)
 
 
 def test_live_and_smooth_exclude_each_other():
@@ -185,7 +185,7 @@ def test_live_and_smooth_exclude_each_other():
 @pytest.mark.parametrize("gaps", [None, "uneven"])
 def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
     """In blocks, by native code, against one run of XLA over all rows; rows beyond a block that it looks at suffice."""
-    monkeypatch.setattr(smoother_pass, "BLOCK", 256)
+    monkeypatch.setattr(smoother_pass, "BLOCK_ROWS", 256)
     monkeypatch.setattr(smoother_pass, "AHEAD", 128)
     steps = None if gaps is None else np.random.default_rng(0).uniform(0.5, 2.0, STEPS)
     named = parse("level")
@@ -195,7 +195,7 @@ def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
         return named.builder(gaps, prior, 1)(**LEVEL)
 
     some = np.where(np.arange(STEPS) % 50 < 5, np.nan, values)
-    found = smoother_pass.sweep(build, some, np.ones(STEPS), steps)
+    found = smoother_pass.run_pass(build, some, np.ones(STEPS), steps)
     whole = wolf.smooth(wolf.filter(build(steps), some[:, None], method="KF", backend="xla"))
     np.testing.assert_allclose(found.mean, whole.means[:, 0], atol=1e-9)
     np.testing.assert_allclose(found.variance, whole.covs[:, 0, 0], atol=1e-9)

@@ -417,7 +417,7 @@ def test_long_series_are_chunked_and_fitted_on_a_sample(folder, monkeypatch):
     Path("long.csv").write_text("\n".join(["value", *map(cell, ys[:, 0])]))
     known = ("--set", "level_var=0.1", "--set", "obs_var=1")
     invoke("filter", "long.csv", "--out", "whole.csv", "--causal", *known)
-    monkeypatch.setattr(runs, "CHUNK", 256)
+    monkeypatch.setattr(runs, "CHUNK_ROWS", 256)
     invoke("filter", "long.csv", "--out", "chunks.csv", "--causal", *known)
     np.testing.assert_allclose(read("chunks.csv")["mean"], read("whole.csv")["mean"], rtol=1e-12)
     monkeypatch.setattr(runs, "FIT_ROWS", 256)

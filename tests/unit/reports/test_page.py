@@ -62,7 +62,7 @@ def test_numbers_are_those_of_the_series(tmp_path, series):
     mean = np.frombuffer(base64.b64decode(picture["mean"]["data"]), "<f4")
     np.testing.assert_allclose(mean, series[0].mean[:, 0], rtol=1e-6)
     assert sum(picture["counts"]) == picture["measured"] == 599
-    assert len(picture["correlations"]) == chart_data.LAGS
+    assert len(picture["correlations"]) == chart_data.MAX_LAG
     assert picture["band"][1] == pytest.approx(5.0239, abs=1e-3)  # χ² with one degree of freedom, 97.5 %
     assert len(base64.b64decode(picture["future"]["time"]["data"])) == 20 * 8
 
@@ -86,11 +86,11 @@ def test_hundred_thousand_points_are_under_five_megabytes_and_more_are_thinned(t
             "log_density",
         )
     }
-    long = dataclasses.replace(series[0], rows=np.arange(size), times=np.arange(size) * 0.37, future=None, **spread)
+    long = dataclasses.replace(series[0], rows=np.arange(size), times=np.arange(size) * 0.37, forecast=None, **spread)
     text = make(tmp_path / "report.html", [long])
     picture = told(text)["pictures"][0]
     assert len(text.encode()) < LARGEST
-    assert 0.9 * chart_data.MOST < picture["shown"] <= chart_data.MOST
+    assert 0.9 * chart_data.MAX_POINTS < picture["shown"] <= chart_data.MAX_POINTS
     assert f"{picture['shown']:,} of 150,000 rows" in text
     flags = np.frombuffer(base64.b64decode(picture["outlier"]["data"]), "u1")
     assert flags.sum() == long.outlier.sum()  # every flagged row is shown
@@ -136,7 +136,7 @@ def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, se
     values[100:110] = np.nan
     known = SimpleNamespace(**{f.name: getattr(series[0], f.name) for f in dataclasses.fields(series[0])})
     known.fault, known.choice, known.values = kind, Choice(), values
-    known.flagged, known.judged, known.missing = series[0].flagged, series[0].judged, 11
+    known.num_outliers, known.num_weights, known.num_missing = series[0].num_outliers, series[0].num_weights, 11
     text = make(tmp_path / "report.html", [known])
     assert "several readings in a row that are off" in text
     assert "the level moved and stayed" in text
@@ -149,16 +149,16 @@ def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, se
 
 def test_checks_are_told_in_words(tmp_path, series):
     good = {"correlations": [0.01], "unflagged": 500, "inside": 0.95, "bias": 0.0}
-    assert summary.of_picture(good) == []
-    assert "intervals are too narrow" in summary.of_picture(good | {"correlations": [0.7]})[0]
-    assert "larger than was thought" in summary.of_picture(good | {"inside": 0.8})[0]
-    assert "smaller than was thought" in summary.of_picture(good | {"inside": 0.999})[0]
-    assert "too wide" in summary.of_picture(good | {"correlations": [-0.7]})[0]
-    assert summary.of_picture(good | {"correlations": [-0.7]}, past=False) == []
-    assert "below their prediction" in summary.of_picture(good | {"bias": -0.5})[0]
+    assert summary.residual_findings(good) == []
+    assert "intervals are too narrow" in summary.residual_findings(good | {"correlations": [0.7]})[0]
+    assert "larger than was thought" in summary.residual_findings(good | {"inside": 0.8})[0]
+    assert "smaller than was thought" in summary.residual_findings(good | {"inside": 0.999})[0]
+    assert "too wide" in summary.residual_findings(good | {"correlations": [-0.7]})[0]
+    assert summary.residual_findings(good | {"correlations": [-0.7]}, past=False) == []
+    assert "below their prediction" in summary.residual_findings(good | {"bias": -0.5})[0]
     fit = SimpleNamespace(errors={"obs_var": 9.3}, converged=False, outlier_share=None)
     unsure = dataclasses.replace(series[0], fit=fit, parameters={"level_var": 0.1, "obs_var": 0.22})
-    assert len(summary.of_series(unsure)) == 2
+    assert len(summary.series_findings(unsure)) == 2
     text = make(tmp_path / "report.html", [unsure])
     assert "cannot be told from 0" in text
     assert "usual error of one reading</span>" not in text

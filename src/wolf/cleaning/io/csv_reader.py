@@ -167,7 +167,7 @@ class _Unchanged(io.FileIO):
         block = super().read(self.left if count is None or count < 0 else min(count, self.left)) or b""
         self.left, self.seen = self.left - len(block), crc32(block, self.seen)
         if (self.left and not block) or (not self.left and self.seen != self.sum):
-            raise ValueError(f"{self.name} was changed while it was filtered; run again")
+            raise ValueError(f"{self.name} was changed while it was being filtered; run again")
         return block
 
 

@@ -1,4 +1,4 @@
-"""Results as data frames of any kind, through narwhals (the extra `frames`)."""
+"""Results as data frames of pandas, polars or pyarrow, through narwhals."""
 
 from typing import Any, Literal, get_args
 
@@ -9,9 +9,7 @@ from wolf import validation
 Backend = Literal["pandas", "polars", "pyarrow"]
 BACKENDS = get_args(Backend)
 NORMAL_95 = 1.959963984540054  # standard deviations that a 95 % interval reaches to either side
-MISSING_NARWHALS = (
-    'Data frames need narwhals: pip install "wolf-filter[frames]" (in a clone of wolf: pip install ".[frames]")'
-)
+MISSING_NARWHALS = "Data frames need narwhals, a dependency of wolf-filter that is missing here: pip install narwhals"
 
 
 def narwhals() -> Any:
