@@ -137,9 +137,9 @@ def test_mistakes_are_told(frame, options, words):
         wolf.filter_frame(frame, **options)
 
 
-def test_without_narwhals_the_extra_is_named(monkeypatch):
+def test_without_narwhals_the_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "narwhals", None)
-    with pytest.raises(ModuleNotFoundError, match=r"wolf-filter\[frames\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install narwhals"):
         wolf.filter_frame(pd.DataFrame({"y": [1.0]}))
 
 

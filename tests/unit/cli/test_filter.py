@@ -280,7 +280,7 @@ def test_bad_cells_can_be_taken_as_missing(folder, values):
     Path("readings.csv").write_text("\n".join(text))
     result = invoke("filter", "readings.csv", "--value", "temperature", "--on-bad-cell", "missing")
     assert result.exit_code == 0
-    assert "1 cells of 'temperature' are no numbers, taken as missing (rows 17)" in result.output
+    assert "1 cells of 'temperature' are no numbers and treated as missing (rows 17)" in result.output
     assert "missing       4 of" in result.output
 
 

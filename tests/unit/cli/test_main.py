@@ -5,7 +5,6 @@ import re
 import runpy
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -156,27 +155,25 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_shown_on_a_terminal_after_a_while_and_wiped(monkeypatch):
+def test_progress_is_shown_on_a_terminal_after_a_delay_and_removed(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setattr(progress, "BEAT", 0.01)
-    with progress.Progress("Quick", total=10) as quick:
-        quick(5)
+    with progress.progress_bar("Quick", total=10) as quick:
+        quick.update(5)
     assert screen.getvalue() == ""
-    monkeypatch.setattr(progress, "SILENT", 0.01)
-    shown = threading.Event()
-    monkeypatch.setattr(screen, "flush", shown.set)
-    with progress.Progress("Fitting", total=10) as slow:
-        slow(5)
-        assert shown.wait(10)
-    assert "Fitting [##########          ] 50%" in screen.getvalue()
-    assert screen.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 1e-9)
+    with progress.progress_bar("Fitting", total=10) as slow:
+        slow.update(5)
+        slow.refresh()
+    assert "Fitting:  50%" in screen.getvalue()
+    assert screen.getvalue().endswith("\r")
 
 
 @pytest.mark.parametrize(("quiet", "screen"), [(True, Terminal()), (False, io.StringIO())])
-def test_progress_is_silent_when_quiet_and_where_there_is_no_terminal(monkeypatch, quiet, screen):
+def test_progress_is_silent_when_quiet_and_without_a_terminal(monkeypatch, quiet, screen):
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setattr(progress, "SILENT", 0.0)
-    with progress.Progress("Fitting", quiet=quiet) as silent:
-        assert not silent.shown
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
+    with progress.progress_bar("Fitting", total=10, quiet=quiet) as silent:
+        silent.update(5)
+        assert silent.disable
     assert screen.getvalue() == ""
