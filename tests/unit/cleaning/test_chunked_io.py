@@ -70,7 +70,7 @@ def test_the_size_of_pieces_changes_nothing(folder, monkeypatch, case):
         if size:
             monkeypatch.setattr(runs, "CHUNK_ROWS", size)
             monkeypatch.setattr(filter_output, "PIECE_ROWS", 2 * size + 1)
-            monkeypatch.setattr(io.csv_reader, "BLOCK", 1)
+            monkeypatch.setattr(io.csv_reader, "BLOCK_BYTES", 1)
         result = invoke("filter", "readings.csv", "--time", "time", "--value", "value", *KNOWN, *arguments)
         written = next(Path().glob("readings-clean.*"))
         told.append((result.output, _content(written)))
@@ -88,7 +88,7 @@ def test_pieces_of_standard_input_and_of_compressed_files_are_those_of_the_file(
     invoke("filter", "readings.csv", "--value", "value", *KNOWN)
     expected = Path("readings-clean.csv").read_text()
     monkeypatch.setattr(runs, "CHUNK_ROWS", PIECE)
-    monkeypatch.setattr(io.csv_reader, "BLOCK", 1)
+    monkeypatch.setattr(io.csv_reader, "BLOCK_BYTES", 1)
     assert invoke("filter", "-", "--value", "value", *KNOWN, input=text).stdout == expected
     with pa.output_stream("packed.csv.gz", compression="gzip") as packed:
         packed.write(text.encode())
@@ -102,7 +102,7 @@ def test_categories_that_differ_from_piece_to_piece_are_kept(folder, monkeypatch
     table = pa.table({"value": np.random.default_rng(0).normal(size=200), "kind": pa.chunked_array(parts)})
     parquet.write_table(table, "readings.parquet")
     monkeypatch.setattr(runs, "CHUNK_ROWS", PIECE)
-    monkeypatch.setattr(io.table_writer, "ROW_GROUP", 100)
+    monkeypatch.setattr(io.table_writer, "ROW_GROUP_ROWS", 100)
     invoke("filter", "readings.parquet", "--value", "value", *KNOWN, "--forecast", "2", "--out", f"out.{kind}")
     out = {"parquet": parquet.read_table, "arrow": feather.read_table}[kind](f"out.{kind}")
     assert out["kind"].to_pylist() == [*table["kind"].to_pylist(), None, None]

@@ -470,9 +470,9 @@ def test_look_says_what_it_sees_and_would_do():
     write(["Logger 7", *lines])
     seen = json.loads(invoke("inspect", "in.csv", "--json").output)
     assert seen["plan"]["values"] == ["Wert"]
-    assert seen["plan"]["tells_series_apart"] == ["sensor"]
+    assert seen["plan"]["identifies_series"] == ["sensor"]
     assert [column["kind"] for column in seen["columns"]] == ["text", "time", "reading"]
-    assert "wolf filter would stop" in invoke("inspect", write(table(["x", "y"]))).output
+    assert "wolf filter would fail" in invoke("inspect", write(table(["x", "y"]))).output
 
 
 def test_every_summary_is_there_as_json_and_none_when_quiet():

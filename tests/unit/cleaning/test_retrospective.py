@@ -186,7 +186,7 @@ def test_live_and_smooth_exclude_each_other():
 def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
     """In blocks, by native code, against one run of XLA over all rows; rows beyond a block that it looks at suffice."""
     monkeypatch.setattr(smoother_pass, "BLOCK_ROWS", 256)
-    monkeypatch.setattr(smoother_pass, "AHEAD", 128)
+    monkeypatch.setattr(smoother_pass, "LOOKAHEAD_ROWS", 128)
     steps = None if gaps is None else np.random.default_rng(0).uniform(0.5, 2.0, STEPS)
     named = parse("level")
     prior = named.start(values[:, None], 1.0)

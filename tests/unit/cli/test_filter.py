@@ -270,7 +270,7 @@ def test_unsorted_and_doubled_times_are_told_and_rows_keep_their_order(folder, v
     assert mixed["time"] == order.tolist()
     np.testing.assert_allclose(mixed["mean"], np.array(straight["mean"])[order], rtol=1e-6)
     write_readings("double.csv", values, np.arange(STEPS) // 2)
-    assert "100 rows have the time stamp of the row before" in invoke("filter", "double.csv").output
+    assert "100 rows have the time stamp of the previous row" in invoke("filter", "double.csv").output
 
 
 def test_bad_cells_can_be_taken_as_missing(folder, values):
@@ -420,7 +420,7 @@ def test_long_series_are_chunked_and_fitted_on_a_sample(folder, monkeypatch):
     monkeypatch.setattr(runs, "CHUNK_ROWS", 256)
     invoke("filter", "long.csv", "--out", "chunks.csv", "--causal", *known)
     np.testing.assert_allclose(read("chunks.csv")["mean"], read("whole.csv")["mean"], rtol=1e-12)
-    monkeypatch.setattr(runs, "FIT_ROWS", 256)
+    monkeypatch.setattr(runs, "MAX_FIT_ROWS", 256)
     assert "on a sample: rows 373 to 628 of 1,000" in invoke("filter", "long.csv", *LEVEL).stdout
 
 

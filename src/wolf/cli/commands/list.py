@@ -1,4 +1,4 @@
-"""One line about every method, put together from the docstrings of its constructor or of its parts."""
+"""One-line description of every method, from the docstrings of its constructor or of its parts."""
 
 import inspect
 from typing import Any
@@ -7,7 +7,7 @@ from wolf.inference import registry
 from wolf.inference.noise import Weighted
 from wolf.interfaces import Filter
 
-USUAL_MOMENTS = ("Linear", "Taylor", "Automatic")  # those that a method needs no words for
+DEFAULT_LINEARIZATIONS = ("Linear", "Taylor", "Automatic")  # which the description does not mention
 
 
 def describe_methods() -> dict[str, str]:
@@ -25,15 +25,15 @@ def _describe(name: str) -> str:
     if words:
         return words.replace("Make the ", "The ", 1).replace("Make a ", "A ", 1)
     method = registry.make(name)
-    parts = [_moments(method), _weight(method)]
+    parts = [_linearization(method), _weight(method)]
     return " ".join(part for part in parts if part) or _first_line(type(method))
 
 
-def _moments(method: Filter) -> str:
+def _linearization(method: Filter) -> str:
     if getattr(method, "iterations", 1) > 1:
         return "The iterated extended Kalman filter."
-    moments = method.linearization
-    return "" if moments is None or type(moments).__name__ in USUAL_MOMENTS else _first_line(type(moments))
+    found = method.linearization
+    return "" if found is None or type(found).__name__ in DEFAULT_LINEARIZATIONS else _first_line(type(found))
 
 
 def _weight(method: Filter) -> str:
@@ -42,7 +42,7 @@ def _weight(method: Filter) -> str:
         return ""
     if not isinstance(rule, Weighted):
         return _first_line(type(rule))
-    special = getattr(method, "iterations", 1) > 1 or _moments(method)
+    special = getattr(method, "iterations", 1) > 1 or _linearization(method)
     return "Robust." if special and rule == registry.WoLF().noise else _first_line(type(rule.weight))
 
 
