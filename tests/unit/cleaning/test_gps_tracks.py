@@ -89,8 +89,8 @@ def test_poles_and_what_is_no_place_are_refused_in_words():
     latitude[5] = 999.0
     assert "1 impossible positions" in clean_track(latitude, longitude, options=Options(parameters=KNOWN)).notes[0]
     assert (
-        "distances on its plane are off by up to"
-        in gps_tracks._stretch(LocalPlane(45.0, 0.0), np.array([30.0, 60.0]))[0]
+        "distances on its plane are wrong by up to"
+        in gps_tracks._distortion_notes(LocalPlane(45.0, 0.0), np.array([30.0, 60.0]))[0]
     )
 
 
