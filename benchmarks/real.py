@@ -182,7 +182,7 @@ def by_wolf(real: Real, values: np.ndarray) -> Answer:
 
     stamps = (real.values.index - real.values.index[0]).total_seconds().to_numpy()
     found = clean(values[:, None], stamps, Options(dated=True))[0]
-    return found.outlier.reshape(-1), found.mean[:, 0], found.reading_lower[:, 0], found.reading_upper[:, 0]
+    return found.outlier.reshape(-1), found.mean[:, 0], found.prediction_lower[:, 0], found.prediction_upper[:, 0]
 
 
 def by_median(real: Real, values: np.ndarray) -> Answer:

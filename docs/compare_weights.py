@@ -30,7 +30,7 @@ def main():
     """Run every weight on every kind of data."""
     model = demo.make_model()
     config = demo.Config(steps=STEPS, trials=TRIALS)
-    data = {name: demo.simulate(model, kind.process, config) for name, kind in demo.KINDS.items()}
+    data = {name: demo.simulate(model, kind.process, config) for name, kind in demo.SCENARIOS.items()}
     truth, ys, _ = data["clean"]
     jumps = [np.where(np.arange(STEPS) >= STEPS // 2, size, 0.0)[:, None] for size in JUMPS]
     columns = [*data, *(f"lost after a jump of {size:.0f}" for size in JUMPS)]

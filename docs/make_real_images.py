@@ -46,7 +46,7 @@ def draw_series() -> None:
     ax = figure.add_subplot()
     gap = some.index[some["kind"] == "gap"]
     ax.axvspan(gap[0], gap[-1], color=style.GRID, lw=0, label=f"gap ({len(gap)})")
-    ends = (some["reading_lower"], some["reading_upper"])
+    ends = (some["prediction_lower"], some["prediction_upper"])
     ax.fill_between(some.index, *ends, color=style.ROBUST, alpha=0.18, lw=0, label="95 % of readings")
     ax.plot(truth.index, truth, color=style.DOTS, lw=1, label="before the damage")
     ax.plot(some.index, some["mean"], color=style.ROBUST, lw=1.4, label="cleaned")

@@ -14,8 +14,8 @@ from wolf.plots import style
 
 frame = pd.read_csv(wolf.datasets.path("thermometer")).head(500)
 flagged = wolf.filter_frame(frame[["time", "value"]], time="time", values="value")
-print(flagged.loc[flagged["outlier"], ["time", "value", "mean", "kind"]].head(), "\n")
-print(flagged["kind"].value_counts().to_string(), "\n")
+print(flagged.loc[flagged["outlier"], ["time", "value", "mean", "fault"]].head(), "\n")
+print(flagged["fault"].value_counts().to_string(), "\n")
 
 # %% [markdown]
 # The truth is known here, so that we can count. The usual rule of thumb for comparison: more than three robust

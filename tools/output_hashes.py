@@ -856,7 +856,7 @@ def command_cases() -> dict[str, tuple[str, str, tuple[str, ...]]]:
         "keys": ("in.csv", keyed, ("--by", "key", "--value", "value", *known)),
         "two": ("in.csv", two, ("--value", "left", "--value", "right", "--model", "level")),
         "headless": ("in.csv", table_text(values, header=""), ("--no-header",)),
-        "live": ("in.csv", plain, ("--live", "--patience", "8 rows", *known)),
+        "live": ("in.csv", plain, ("--causal", "--patience", "8 rows", *known)),
         "smooth": ("in.csv", plain, ("--smooth", "--method", "WoLF-TMD:c=9.5", *known)),
         "gpx": ("in.gpx", made_gpx(), ()),
         "bad-cell": ("in.csv", plain.replace(values[7], "x"), ("--on-bad-cell", "missing", *known)),
@@ -944,7 +944,7 @@ def hash_frame(record: Recorder) -> None:
     values = [float(value) for value in made_values()]
     frame = pandas.DataFrame({"key": ["a", "b"] * 45, "y": values}, index=stamps)
     known = {"level_var": 0.1, "obs_var": 1.0}
-    for name, options in {"one": {}, "by": {"by": "key"}, "live": {"live": True}}.items():
+    for name, options in {"one": {}, "by": {"by": "key"}, "live": {"causal": True}}.items():
         run = partial(wolf.filter_frame, frame, values="y", model="local-level", parameters=known, **options)
         found: Any = record.take(name, run)
         if found is not None:

@@ -12,7 +12,7 @@ run("some steps ahead", IN, "--forecast", "5", code=0, written=("in-clean.csv",)
 for level in ("0", "1", "nan", "-1", "95", "inf", "x"):
     run(f"a level of {level}", IN, "--level", level, words="level")
 for method in ("OGD", "ETKF", "EnKF", "LETKF", "WoLF-EnKF"):
-    run(f"method {method}", IN, "--method", method, words="has no covariance")
+    run(f"method {method}", IN, "--method", method, words="returns no covariances")
 run("method PF", IN, "--method", "PF", code=0, written=("in-clean.csv",))
 METHODS = [
     "",

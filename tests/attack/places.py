@@ -104,7 +104,7 @@ for option in ("--out", "--report"):
     run(f"{option} is a folder", IN | {"sub": folder}, option, "sub", words="is a folder")
     run(f"{option} in no folder", IN, option, "nowhere/x.csv", words="does not exist")
     run(f"{option} below a file", IN, option, "in.csv/x.csv", words="does not exist")
-    run(f"{option} is empty", IN, option, "", words="name of a file")
+    run(f"{option} is empty", IN, option, "", words="must not be empty")
     run(f"{option} has a long name", IN, option, "x" * 300 + ".csv", words="too long")
     run(f"{option} has a zero in it", IN, option, "x\0.csv", words="null")
 run("out has an odd name", IN, "--out", "ä b'\".csv", code=0, written=("ä b'\".csv",))

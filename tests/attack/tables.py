@@ -45,7 +45,7 @@ run("gzip", {"in.csv.gz": packed(GOOD)}, code=0, written=("in.csv-clean.csv",))
 run("gzip that was cut", {"in.csv.gz": packed(GOOD)[:30]})
 run("gzip that is text", {"in.csv.gz": GOOD})
 run("gzip of nothing", {"in.csv.gz": packed("")}, words="is empty")
-run("a folder as input", {"in.csv": folder}, words="a folder is filtered into another one")
+run("a folder as input", {"in.csv": folder}, words="is a folder")
 run("no such file", {}, "--by", "x", words="is empty")
 add("no such name", {}, "filter", "nowhere.csv", words="there is no file nowhere.csv")
 add("an empty name", {}, "filter", "", words="there is no file")
@@ -87,7 +87,7 @@ for cell in ("1,5", '"1,5"', "1.2.3", "0x10", "1_000", "12%", "$3", "--5", "1e",
     run(f"a cell {cell}", {"in.csv": held}, words="row 8 (line 9 of the file)")
 for cell in ("", "NA", "nan", "NULL", "-", "?", "n/a", "None", "missing"):
     run(f"a missing cell {cell!r}", {"in.csv": one(7, cell)}, code=0, words="1 of 30 values")
-run("a cell 1 000", {"in.csv": one(7, "1 000")}, code=0, words="thousands apart")
+run("a cell 1 000", {"in.csv": one(7, "1 000")}, code=0, words="grouped thousands")
 commas = text([f"{i};{str(y).replace('.', ',')}" for i, y in enumerate(LEVEL)], "time;value")
 run("decimal commas", {"in.csv": commas}, code=0, words="decimal commas")
 run("decimal commas by name", {"in.csv": commas}, "--value", "value", code=0, words="decimal commas")
@@ -184,7 +184,7 @@ for suffix in (".parquet", ".arrow"):
             {f"in{suffix}": table(key=REFUSED[name])},
             "--by",
             "key",
-            words="tell series apart",
+            words="cannot identify series",
         )
 run("by the value", IN, "--by", "value", "--value", "value", words="--by")
 run("by the time", IN, "--by", "time", "--time", "time", words="--by")

@@ -81,8 +81,8 @@ OPTIONS = [
     "--patience",
     "--missing",
 ]
-OPTIONS += ["--on-bad-cell", "--skip", "--longest-fault", "--format", "--nonsense", "--out"]
-SWITCHES = ["--live", "--strict", "--json", "--quiet"]
+OPTIONS += ["--on-bad-cell", "--skip", "--max-fault-length", "--format", "--nonsense", "--out"]
+SWITCHES = ["--causal", "--strict", "--json", "--quiet"]
 SETTINGS = {"deadline": None, "derandomize": not CASES, "suppress_health_check": list(HealthCheck), "print_blob": True}
 
 

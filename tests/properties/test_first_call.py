@@ -246,7 +246,7 @@ def test_filtering_a_file_by_a_known_model_imports_no_scipy(tmp_path):
     (tmp_path / "in.csv").write_text("value\n" + "\n".join(f"{3 * (i % 7) + i / 9:.2f}" for i in range(40)) + "\n")
     code = f"""
 import sys
-sys.argv = ["wolf", "filter", "--live", "--model", "local-level", {str(tmp_path / "in.csv")!r}]
+sys.argv = ["wolf", "filter", "--causal", "--model", "local-level", {str(tmp_path / "in.csv")!r}]
 from wolf.cli import main
 main(standalone_mode=False)
 print([name for name in ("scipy.special", "scipy.optimize", "scipy.linalg") if name in sys.modules])

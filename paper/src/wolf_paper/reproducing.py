@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wolf.cli.options import tell
+from wolf.cli.options import echo_summary
 from wolf_paper import registry, runner, verdict
 from wolf_paper.runner import Outcome, Request
 
@@ -59,7 +59,7 @@ def reproduce(
     if trials is not None:
         words.append("With --trials, figures that hold at one scale only were not judged.")
     words.append(f"Rows, figures and manifests: {out}")
-    tell("\n".join(words), facts(outcomes, out), as_json, quiet)
+    echo_summary("\n".join(words), facts(outcomes, out), as_json, quiet)
     return int(any(outcome.failed for outcome in outcomes))
 
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from wolf.cli.progress import Progress
+from wolf.cli.progress import progress_bar
 from wolf.execution.validate import package_version
 from wolf.plots.style import MISSING_MATPLOTLIB
 from wolf_paper import provenance, verdict
@@ -174,10 +174,11 @@ def _digest(content: bytes) -> str:
 
 
 def _run(experiment: Experiment, task: Task, quiet: bool) -> Rows:
-    with Progress(f"  {experiment.name}: {task.part}", quiet=quiet) as progress:
+    with progress_bar(f"  {experiment.name}: {task.part}", quiet=quiet) as bar:
 
         def tell(done: int, of: int) -> None:
-            progress.done, progress.total = done, of
+            bar.total = of
+            bar.update(done - bar.n)
 
         try:
             return experiment.run(dataclasses.replace(task, tell=tell))

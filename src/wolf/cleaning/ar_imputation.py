@@ -1,13 +1,13 @@
-"""Long gaps by an autoregression: what lies in a gap, given the readings on both sides and a season away.
+"""Imputation of long gaps by an autoregression, from the measurements on both sides and one season away.
 
-With the one-step errors of an autoregression of order q, e = A x, independent and of one size, the mean of the readings
+With independent one-step errors e = A x of equal variance, of an autoregression of order q, the mean of the values
 m in a gap given all others o minimises |A x|²,
 
     m = -(A_mᵀ A_m)⁻¹ A_mᵀ A_o o,
 
 the conditional mean of a Gaussian whose precision matrix is AᵀA (Brubacher & Wilson 1976, *Interpolating time series*,
-Applied Statistics 25). Only errors from the gap to q rows after it take part: a gap costs the same in any series.
-A lag of a season makes it an analogue: the same hours of the days before and after, as far as they have told others.
+Applied Statistics 25). Only errors from the gap to q rows after it depend on m, so the cost of a gap does not depend
+on the length of the series. A seasonal lag uses the same phase of the seasons before and after.
 """
 
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ import numpy as np
 
 from wolf.numerics.robust import MAD_TO_STD
 
-ORDER = 24  # lags next to a reading
-BESIDE = 2  # lags on either side of a season's
-TIMES = 8  # seasons after which a longer one may repeat, as a week of days
-SHARE = 0.3  # of the rows that a lag may take
-RIDGE = 1e-3  # share of each lag's own power that keeps coefficients small
-ROUNDS, CUT = 3, 2.0  # of weighing errors less that are larger than so many deviations (Huber 1964)
-EXACT = 1e-9  # share of the largest reading that errors have at least
-PASSES = 2  # over all gaps, each with the others as they were last
-LONGEST = 256  # rows of a gap; in longer ones hardly more is known than the mean
-MOST = 300  # gaps: more would take longer than all else
-FEWEST = 10  # readings for each lag
+ORDER = 24  # consecutive lags
+LAGS_AROUND_SEASON = 2  # on either side of a seasonal lag
+MAX_PERIOD_MULTIPLE = 8  # of a season that a longer one may have, as a week of days
+MAX_LAG_SHARE = 0.3  # of the rows
+RIDGE = 1e-3  # penalty of a coefficient, as a share of the power of its lag
+NUM_ROUNDS, HUBER_DEVIATIONS = 3, 2.0  # of reweighting, and error from which a row is down-weighted (Huber 1964)
+MIN_RELATIVE_ERROR = 1e-9  # smallest scale of the errors, relative to the largest measurement
+NUM_PASSES = 2  # over all gaps, each with the last imputation of the others
+MAX_GAP_ROWS = 256  # in longer gaps the imputation is close to the mean
+MAX_GAPS = 300  # more would dominate the run time
+MIN_READINGS_PER_LAG = 10
 
 
 class Autoregression(NamedTuple):
-    """An autoregression: errors Σ_k c(k) x(t - k).
+    """An autoregression with errors e(t) = Σ_k c(k) x(t - k).
 
     Attributes:
-        lags: that take part, the first 0.
+        lags: with nonzero coefficients, the first 0.
         coefficients: c at these lags, the first 1.
-        scale: deviation of the errors.
+        scale: standard deviation of the errors.
     """
 
     lags: np.ndarray
@@ -49,55 +49,60 @@ class Autoregression(NamedTuple):
         return int(self.lags[-1])
 
 
-WALK = Autoregression(np.array([0, 1]), np.array([1.0, -1.0]), 1.0)  # bridges by a straight line
+RANDOM_WALK = Autoregression(np.array([0, 1]), np.array([1.0, -1.0]), 1.0)  # interpolates linearly
 
 
-def can_bridge(values: np.ndarray, gaps: int) -> bool:
-    """Say whether there are readings enough to fit by, and few enough gaps.
+def is_applicable(values: np.ndarray, gaps: int) -> bool:
+    """Check whether there are enough measurements for a fit, and few enough gaps.
 
     Args:
         values: to be fitted, NaN where missing, (n,).
-        gaps: that would be bridged.
+        gaps: number of gaps.
     """
-    return int(np.isfinite(values).sum()) >= 2 * FEWEST * ORDER and gaps <= MOST
+    return int(np.isfinite(values).sum()) >= 2 * MIN_READINGS_PER_LAG * ORDER and gaps <= MAX_GAPS
 
 
-def lags_for(filled: np.ndarray, known: np.ndarray, periods: Sequence[float]) -> list[list[int]]:
-    """List sets of lags to try: the last readings; with a season; with that of its multiples that tells most.
+def candidate_lags(filled: np.ndarray, known: np.ndarray, periods: Sequence[float]) -> list[list[int]]:
+    """List candidate sets of lags: the last rows; with seasonal lags; with the best multiple of the season.
 
     Args:
-        filled: readings, gaps bridged somehow, (n,).
-        known: rows that are readings, (n,).
-        periods: of seasons, in steps.
+        filled: measurements, with any imputation of the gaps, (n,).
+        known: rows that are measurements, (n,).
+        periods: seasonal periods, in steps.
     """
-    plain, most = list(range(1, ORDER + 1)), SHARE * len(filled)
+    plain, max_lag = list(range(1, ORDER + 1)), MAX_LAG_SHARE * len(filled)
     found = [plain]
-    usual = [period for period in periods if ORDER < period + BESIDE < most]
-    if usual:
-        around = {lag for period in usual for lag in _around(period)}
+    usable = [period for period in periods if ORDER < period + LAGS_AROUND_SEASON < max_lag]
+    if usable:
+        around = {lag for period in usable for lag in _seasonal_lags(period)}
         found.append(sorted({*plain, *around}))
-    if periods and TIMES * min(periods) > ORDER:
-        errors = filled - _foretold(fit(filled, known, found[-1], False), filled)
+    if periods and MAX_PERIOD_MULTIPLE * min(periods) > ORDER:
+        errors = filled - _predict(fit(filled, known, found[-1], False), filled)
         errors = np.where(known, np.clip(errors, *np.quantile(errors[known], (0.02, 0.98))), 0.0)
-        multiples = [times * min(periods) for times in range(2, TIMES + 1) if times * min(periods) + BESIDE < most]
-        told = {period: float(errors[round(period) :] @ errors[: -round(period)]) for period in multiples}
-        if told:
-            found.append(sorted({*found[-1], *_around(max(told, key=lambda period: told[period]))}))
+        multiples = [
+            times * min(periods)
+            for times in range(2, MAX_PERIOD_MULTIPLE + 1)
+            if times * min(periods) + LAGS_AROUND_SEASON < max_lag
+        ]
+        covariance = {period: float(errors[round(period) :] @ errors[: -round(period)]) for period in multiples}
+        if covariance:
+            best = max(covariance, key=lambda period: covariance[period])
+            found.append(sorted({*found[-1], *_seasonal_lags(best)}))
     return found
 
 
-def _around(period: float) -> range:
-    return range(max(round(period) - BESIDE, 1), round(period) + BESIDE + 1)
+def _seasonal_lags(period: float) -> range:
+    return range(max(round(period) - LAGS_AROUND_SEASON, 1), round(period) + LAGS_AROUND_SEASON + 1)
 
 
 def fit(filled: np.ndarray, known: np.ndarray, lags: Sequence[int], differenced: bool) -> Autoregression:
-    """Fit coefficients by least squares in which large errors count less.
+    """Fit coefficients by iteratively reweighted least squares with Huber weights.
 
     Args:
-        filled: readings, gaps bridged somehow, (n,).
-        known: rows that are readings, (n,): only they are foretold.
+        filled: measurements, with any imputation of the gaps, (n,).
+        known: rows that are measurements, (n,): only they are predicted.
         lags: sorted.
-        differenced: whether steps from one reading to the next are foretold: a series without a mean.
+        differenced: fit first differences: a series without a constant mean.
     """
     if differenced:
         filled, known = np.diff(filled), known[1:] & known[:-1]
@@ -105,76 +110,81 @@ def fit(filled: np.ndarray, known: np.ndarray, lags: Sequence[int], differenced:
     past = np.stack([filled[longest - lag : len(filled) - lag] for lag in lags], axis=1)
     now, usable = filled[longest:], known[longest:] & known[longest - 1 : -1]
     past, now = past[usable], now[usable]
-    if not np.any(now):  # nothing to tell coefficients by
-        return WALK
+    if not np.any(now):  # coefficients are not identified
+        return RANDOM_WALK
     weight = np.ones(len(now))
-    for _ in range(ROUNDS):
-        weighed = past * weight[:, None]
-        normal = weighed.T @ past
+    for _ in range(NUM_ROUNDS):
+        weighted = past * weight[:, None]
+        normal = weighted.T @ past
         power = np.diagonal(normal).copy()
         normal[np.diag_indices(len(lags))] += RIDGE * power
-        found = np.linalg.lstsq(normal, weighed.T @ now, rcond=None)[0]
+        found = np.linalg.lstsq(normal, weighted.T @ now, rcond=None)[0]
         errors = np.abs(now - past @ found)
-        scale = max(MAD_TO_STD * float(np.median(errors)), EXACT * float(np.abs(now).max()))
-        weight = CUT * scale / np.maximum(errors, CUT * scale)
-    whole = np.zeros(longest + 1)
-    whole[0], whole[list(lags)] = 1.0, -found
-    whole = np.convolve(whole, [1.0, -1.0]) if differenced else whole
-    taken = np.flatnonzero(whole)
-    return Autoregression(taken, whole[taken], scale)
+        scale = max(MAD_TO_STD * float(np.median(errors)), MIN_RELATIVE_ERROR * float(np.abs(now).max()))
+        weight = HUBER_DEVIATIONS * scale / np.maximum(errors, HUBER_DEVIATIONS * scale)
+    polynomial = np.zeros(longest + 1)
+    polynomial[0], polynomial[list(lags)] = 1.0, -found
+    polynomial = np.convolve(polynomial, [1.0, -1.0]) if differenced else polynomial
+    nonzero = np.flatnonzero(polynomial)
+    return Autoregression(nonzero, polynomial[nonzero], scale)
 
 
-def _foretold(told: Autoregression, values: np.ndarray) -> np.ndarray:
-    """Foretell each row from those before it; the first rows as they are."""
-    out, order = values.copy(), told.order
+def _predict(model: Autoregression, values: np.ndarray) -> np.ndarray:
+    """Predict each row from those before it; the first rows are returned unchanged."""
+    out, order = values.copy(), model.order
     parts = [
-        values[order - lag : len(values) - lag] * each for lag, each in zip(told.lags, told.coefficients, strict=True)
+        values[order - lag : len(values) - lag] * each for lag, each in zip(model.lags, model.coefficients, strict=True)
     ]
     out[order:] -= np.sum(parts, axis=0)
     return out
 
 
 def interpolate(
-    told: Autoregression, near: Autoregression, filled: np.ndarray, gaps: Sequence[tuple[int, int]]
+    model: Autoregression, plain: Autoregression, filled: np.ndarray, gaps: Sequence[tuple[int, int]]
 ) -> np.ndarray:
-    """Bridge gaps; return all rows, (n,).
+    """Impute gaps; return all rows, (n,).
 
     Args:
-        told: the autoregression.
-        near: one without seasons, for rows that have no season before them.
-        filled: readings, gaps bridged somehow, less their mean, (n,).
-        gaps: first and last row (exclusive) of each.
+        model: the autoregression.
+        plain: an autoregression without seasonal lags, for rows that have no season before them.
+        filled: centred measurements, with any imputation of the gaps, (n,).
+        gaps: first and last row (exclusive) of each gap.
     """
     out = filled.copy()
-    ready: dict[int, np.ndarray] = {}
-    for _ in range(PASSES):
+    solutions: dict[int, np.ndarray] = {}
+    for _ in range(NUM_PASSES):
         for first, stop in gaps:
-            if first >= near.order and stop - first <= LONGEST:
-                out[first:stop] = _bridged(told, near, out, first, stop, ready)
+            if first >= plain.order and stop - first <= MAX_GAP_ROWS:
+                out[first:stop] = _impute(model, plain, out, first, stop, solutions)
     return out
 
 
-def _bridged(
-    told: Autoregression, near: Autoregression, values: np.ndarray, first: int, stop: int, ready: dict[int, np.ndarray]
+def _impute(
+    model: Autoregression,
+    plain: Autoregression,
+    values: np.ndarray,
+    first: int,
+    stop: int,
+    solutions: dict[int, np.ndarray],
 ) -> np.ndarray:
-    """Bridge one gap, all other rows given; `ready` keeps what is the same for all gaps of one length."""
-    early = np.arange(first, min(told.order, stop + near.order, len(values)))
-    late = np.arange(max(first, told.order), min(stop + told.order, len(values)))
-    parts = [(each, rows) for each, rows in ((near, early), (told, late)) if len(rows)]
+    """Impute one gap given all other rows; `solutions` caches the solution matrix of each gap length."""
+    early = np.arange(first, min(model.order, stop + plain.order, len(values)))
+    late = np.arange(max(first, model.order), min(stop + model.order, len(values)))
+    parts = [(each, rows) for each, rows in ((plain, early), (model, late)) if len(rows)]
     values[first:stop] = 0.0
     rest = [values[rows[:, None] - each.lags] @ each.coefficients / each.scale for each, rows in parts]
-    length, usual = stop - first, not len(early) and stop + told.order <= len(values)
-    if usual and length in ready:
-        return np.asarray(ready[length] @ rest[0])
+    length, inner = stop - first, not len(early) and stop + model.order <= len(values)
+    if inner and length in solutions:
+        return np.asarray(solutions[length] @ rest[0])
     design = np.concatenate([_design(each, rows - first, length) for each, rows in parts])
     solved = -np.linalg.lstsq(design, np.eye(len(design)), rcond=None)[0]
-    if usual:
-        ready[length] = solved
+    if inner:
+        solutions[length] = solved
     return np.asarray(solved @ np.concatenate(rest))
 
 
 def _design(each: Autoregression, rows: np.ndarray, length: int) -> np.ndarray:
-    """Give A_m: what the readings in a gap add to errors, rows counted from its first."""
+    """Build A_m, the part of A for the values in a gap; rows are counted from its first."""
     design = np.zeros((len(rows), length))
     places = rows[:, None] - each.lags
     i, j = np.nonzero((places >= 0) & (places < length))

@@ -1,34 +1,36 @@
-"""Forecasts in data frames: rows below those that came, one for each step beyond the end of a series."""
+"""Forecasts in data frames: one row per step beyond the end of a series, below the rows of the input."""
 
 from typing import Any
 
 import numpy as np
 
-from wolf.cleaning.options import Future, Series
+from wolf.cleaning.result import CleanedSeries, SeriesForecast
 from wolf.results.views.data_frame import narwhals
 
-Titles = dict[tuple[str, int], str]
+ColumnNames = dict[tuple[str, int], str]  # (quantity, value column) -> name of the result column
 
 
-def below(out: Any, series: list[Series], titles: list[Titles], time: str | None, by: str | None) -> Any:
-    """Put the future of each series below the rows of a frame.
+def append_forecasts(
+    out: Any, series: list[CleanedSeries], names: list[ColumnNames], time: str | None, by: str | None
+) -> Any:
+    """Append the forecast of each series to the rows of a frame.
 
     Args:
-        out: the frame with its results, of narwhals.
-        series: cleaned, each with its future.
-        titles: names of the result columns of each series.
+        out: narwhals frame with the results.
+        series: cleaned, each with its forecast.
+        names: of the result columns of each series.
         time: column of times.
         by: column that tells series apart.
     """
     nw = narwhals()
-    if time is not None and out.schema[time].is_integer() and not all(_whole(each) for each in series):
+    if time is not None and out.schema[time].is_integer() and not all(_has_integer_times(each) for each in series):
         out = out.with_columns(nw.col(time).cast(nw.Float64))
-    cells: dict[int, dict[str, np.ndarray]] = {}  # by the last row: columns that are filtered apart share their rows
-    firsts: dict[int, Series] = {}
-    for each, named in zip(series, titles, strict=True):
+    cells: dict[int, dict[str, np.ndarray]] = {}  # by last row: columns that are filtered separately share their rows
+    firsts: dict[int, CleanedSeries] = {}
+    for each, own_names in zip(series, names, strict=True):
         last = int(each.rows[-1])
         firsts.setdefault(last, each)
-        cells.setdefault(last, {}).update(_cells(each, named))
+        cells.setdefault(last, {}).update(_cells(each, own_names))
     counted = type(getattr(out.to_native(), "index", None)).__name__ == "RangeIndex"
     count, parts = len(out), [out]
     for last, each in firsts.items():
@@ -37,25 +39,31 @@ def below(out: Any, series: list[Series], titles: list[Titles], time: str | None
     return nw.concat(parts, how="diagonal")
 
 
-def _whole(each: Series) -> bool:
-    return each.future is None or not np.any(each.future.times % 1)
+def _has_integer_times(each: CleanedSeries) -> bool:
+    return each.forecast is None or not np.any(each.forecast.times % 1)
 
 
-def _cells(each: Series, named: Titles) -> dict[str, np.ndarray]:
-    """Name what is known of the future; nothing is measured there, so nothing is believed or refused."""
-    ahead: Any = each.future
+def _cells(each: CleanedSeries, names: ColumnNames) -> dict[str, np.ndarray]:
+    """Collect the result columns of a forecast; weights are 0, since nothing is measured."""
+    ahead: Any = each.forecast
     found: dict[str, np.ndarray] = {}
     for k, j in enumerate(each.columns):
-        found |= {named[kind, j]: getattr(ahead, kind)[:, k] for kind in Future._fields[1:]}
-        found |= {named["weight", j]: np.zeros(len(ahead.times)), named["outlier", j]: np.zeros(len(ahead.times), bool)}
+        found |= {names[quantity, j]: getattr(ahead, quantity)[:, k] for quantity in SeriesForecast._fields[1:]}
+        found |= {names["weight", j]: np.zeros(len(ahead.times)), names["outlier", j]: np.zeros(len(ahead.times), bool)}
     return found
 
 
 def _rows(
-    out: Any, last: int, each: Series, cells: dict[str, np.ndarray], time: str | None, by: str | None, first: int | None
+    out: Any,
+    last: int,
+    each: CleanedSeries,
+    cells: dict[str, np.ndarray],
+    time: str | None,
+    by: str | None,
+    first: int | None,
 ) -> Any:
-    """Copy the last row of a series as often as there are steps, and put the future in its place."""
-    nw, ahead = narwhals(), each.future
+    """Build the rows of a forecast from copies of the last row of the series."""
+    nw, ahead = narwhals(), each.forecast
     assert ahead is not None
     rows = out[np.full(len(ahead.times), last).tolist()]
     backend = nw.get_native_namespace(out)
@@ -71,7 +79,7 @@ def _rows(
 
 
 def _stamps(column: Any, times: np.ndarray, since: np.ndarray, backend: Any) -> Any:
-    """Write times as the column has them: numbers as they are, dates so long after the last one."""
+    """Convert times to the type of the column: numbers unchanged, dates counted from the last one."""
     nw = narwhals()
     if column.dtype.is_numeric():
         return nw.new_series("time", times, backend=backend).cast(column.dtype)
@@ -82,7 +90,7 @@ def _stamps(column: Any, times: np.ndarray, since: np.ndarray, backend: Any) -> 
 
 
 def _labels(index: Any, since: np.ndarray, first: int | None) -> Any:
-    """Go on with an index of dates or periods, or with a count from `first`; leave other labels as they are."""
+    """Continue an index of dates or periods, or a range from `first`; other labels are kept."""
     if type(index).__name__ == "PeriodIndex":
         return _labels(index.to_timestamp(), since, first).to_period(index.freq)
     if type(index).__name__ == "DatetimeIndex":

@@ -1,21 +1,30 @@
-"""Data frames in, the same kind of data frame out: pandas, polars and Arrow, through narwhals."""
+"""Cleaning of data frames of pandas, polars and Arrow, through narwhals; the result is of the same library."""
 
 import warnings
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning import Options, Series, clean
-from wolf.cleaning.forecast_rows import below
-from wolf.cleaning.options import AUTO
+from wolf.cleaning import CleanedSeries, CleaningOptions, Options, clean
+from wolf.cleaning.forecast_rows import append_forecasts
 from wolf.results.views.data_frame import narwhals
-from wolf.statespace import LinearModel
 
-KINDS = ("mean", "lower", "upper", "reading_lower", "reading_upper", "weight", "outlier", "kind", "repaired")
-TO_NUMBERS = '; pandas.to_numeric(column, errors="coerce") makes numbers of text, and NaN of what is none'
-JOINT = ("weight", "outlier", "kind")  # of which a track has one for all its columns
+RESULT_COLUMNS = (
+    "mean",
+    "lower",
+    "upper",
+    "prediction_lower",
+    "prediction_upper",
+    "weight",
+    "outlier",
+    "fault",
+    "cleaned",
+)
+TO_NUMBERS = '; pandas.to_numeric(column, errors="coerce") converts text to numbers, and other text to NaN'
+JOINT_COLUMNS = ("weight", "outlier", "fault")  # one for all coordinates of a track
 
 
 def filter_frame(
@@ -24,52 +33,54 @@ def filter_frame(
     time: str | None = None,
     values: str | list[str] | None = None,
     by: str | None = None,
-    model: str | LinearModel = AUTO,
-    method: Any = None,
-    parameters: dict[str, float] | None = None,
-    smooth: bool = False,
-    level: float = 0.95,
-    forecast: int = 0,
-    live: bool = False,
-    patience: str | float | None = None,
-    longest_fault: str | float | None = None,
+    **options: Unpack[CleaningOptions],
 ) -> Any:
-    """Clean the readings in a data frame.
+    """Clean the measurements in a data frame.
 
     Args:
         frame: of pandas or polars, or a `pyarrow.Table`; or one Series. Rows may be in any order.
-        time: column of times, numbers or dates. Without one, the index of a pandas frame if it holds dates, and even
-            steps otherwise.
-        values: column of readings, or several. Default: the only column of numbers.
-        by: column that tells series apart.
-        model: "auto" to choose one from the data (`wolf.choose`), "local-level", "local-trend", "seasonal:24",
-            "wiener-velocity" (several values are then one track) or a TOML file; see `wolf models`. Or
-            a linear model of your own, used as it is; one typical step of the times is one of its steps.
-        method: as in `wolf.filter`, which then judges the readings. Without one, and unless `live`, each reading is
-            judged by what came before and after it.
-        parameters: variances that are known, by name; the others are fitted.
-        smooth: use the whole series for each row, and judge readings as the method does.
-        level: probability of the intervals.
-        forecast: steps beyond the end of each series, as rows below the others. An index of dates or a count goes on;
-            other labels of pandas are those of the last row of the series.
-        live: say of each row only what could be known at its time.
-        patience: how long refused readings must agree to be believed, live: "2h", or a number of rows.
-        longest_fault: how long a fault may last: "2h", or a number of rows. What stays away for longer has shifted.
+        time: column of times, numbers or dates. Default: the index of a pandas frame if it holds dates, and even steps
+            otherwise.
+        values: column of measurements, or several. Default: the only column of numbers.
+        by: column that identifies the series.
+        **options: how to clean; each is a field of `wolf.cleaning.Options`.
+
+    Keyword options:
+
+    - `model`: "auto" to select one from the data (`wolf.choose`), "local-level", "local-trend", "seasonal:24",
+      "wiener-velocity" (several values are then one track) or a TOML file; see `wolf models`. Or a linear model, used
+      as it is; its step is one typical step of the times.
+    - `method`: as in `wolf.filter`; its weights then judge the measurements. By default, and unless `causal`, faults
+      are found by a retrospective search over the whole series.
+    - `parameters`: known variances, by name; the others are fitted.
+    - `smooth`: use the whole series for each row, with the weights of the method.
+    - `level`: probability of the intervals. Default: 0.95.
+    - `forecast`: number of steps beyond the end of each series, as rows below the others. An index of dates or a range
+      is continued; other pandas labels are those of the last row of the series.
+    - `causal`: use only the past of each row.
+    - `patience`: number of consecutive consistent rejections after which a causal filter accepts a jump, as a duration
+      ("2h") or a number of rows.
+    - `max_fault_length`: longest fault, as a duration ("2h") or a number of rows; a longer deviation is a shift.
 
     Returns:
-        The frame with its rows, index and columns as they were, and behind them `mean` with `lower` and `upper`,
-        `reading_lower` and `reading_upper` (of a reading), `weight`, `outlier`, `kind` (spike, burst, stuck, dropout,
-        drift; shift, which is no fault; gap) and `repaired` (the readings, with the estimate where one was false or
-        missing); with the name of the value before them where there are several. A Series comes back as a frame.
+        The frame with its rows, index and columns unchanged, followed by `mean` with `lower` and `upper` (interval of
+        the noise-free signal), `prediction_lower` and `prediction_upper` (interval of a measurement), `weight`,
+        `outlier`, `fault` (spike, burst, stuck, dropout, drift; also shift and gap, which are no faults) and `cleaned`
+        (the measurements, with the estimate in place of outliers and missing ones). With several values the names have
+        the value's name as a prefix. A Series is returned as a frame.
 
     Example:
         >>> import numpy as np, pandas, wolf
-        >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
-        >>> readings[50] = 999.0
-        >>> out = wolf.filter_frame(pandas.DataFrame({"temperature": readings}))
-        >>> np.flatnonzero(out["outlier"]).tolist(), out["kind"][50], bool(abs(out["repaired"][50] - 20.0) < 1.0)
+        >>> values = np.random.default_rng(0).normal(20.0, 1.0, 200)
+        >>> values[50] = 999.0
+        >>> out = wolf.filter_frame(pandas.DataFrame({"temperature": values}))
+        >>> np.flatnonzero(out["outlier"]).tolist(), out["fault"][50], bool(abs(out["cleaned"][50] - 20.0) < 1.0)
         ([50], 'spike', True)
     """
+    unknown = [name for name in options if name not in CleaningOptions.__annotations__]
+    if unknown:
+        known = ", ".join(("time", "values", "by", *CleaningOptions.__annotations__))
+        raise TypeError(f"filter_frame() got an unexpected keyword argument {unknown[0]!r}; expected one of {known}")
     nw = narwhals()
     try:
         wrapped = nw.from_native(frame, eager_only=True, allow_series=True)
@@ -80,36 +91,40 @@ def filter_frame(
         wrapped = wrapped.alias("value" if wrapped.name in (None, "") else wrapped.name).to_frame()
     columns: list[str] = wrapped.columns
     rows = read_frame(wrapped, time, values, by)
-    known = validation.mapping("parameters", parameters, "{'obs_var': 1.0}")
-    how: Any = {
-        "live": live,
-        "patience": patience,
-        "longest_fault": longest_fault,
-        "dated": rows.dated,
-        "origin": rows.origin,
-    }
-    options = Options(model, method, known, smooth, forecast, level, diagnostics=False, **how)
-    named: Any = {"groups": rows.groups, "labels": rows.labels, "names": rows.names}
-    done = clean(rows.values, rows.times, options, **named, failed=_warn)
-    names = rows.names
-    added = spread_rows(done, names, len(rows.values), set(columns))
+    series = clean(
+        rows.values,
+        rows.times,
+        _parse_options(options, rows),
+        groups=rows.groups,
+        labels=rows.labels,
+        names=rows.names,
+        on_failure=_warn,
+    )
+    added = result_columns(series, rows.names, len(rows.values), set(columns))
     backend = nw.get_native_namespace(wrapped)
     new = [nw.new_series(name, column, backend=backend) for name, column in added.items()]
     out = wrapped.with_columns(*new)
-    if forecast:
-        out = below(out, done, [titles(names, each.columns, set(columns)) for each in done], time, by)
+    if options.get("forecast"):
+        names = [result_names(rows.names, each.columns, set(columns)) for each in series]
+        out = append_forecasts(out, series, names, time, by)
     return out.to_native()
 
 
+def _parse_options(options: CleaningOptions, rows: "FrameRows") -> Options:
+    """Convert keyword arguments to `Options`."""
+    parameters = validation.mapping("parameters", options.get("parameters"), "{'obs_var': 1.0}")
+    return Options.from_mapping(options, parameters=parameters, diagnostics=False, dated=rows.dated, origin=rows.origin)
+
+
 class FrameRows(NamedTuple):
-    """The numbers in a frame.
+    """Numbers of a frame.
 
     Attributes:
         values: (rows, M).
         times: (rows,), or None.
-        dated: whether times are seconds.
-        origin: seconds since 1970 at which they are 0.
-        groups: number of the series of each row.
+        dated: whether times are seconds of a clock.
+        origin: Unix time in seconds at which they are 0.
+        groups: series number of each row.
         labels: of the series.
         names: of the values.
     """
@@ -124,9 +139,9 @@ class FrameRows(NamedTuple):
 
 
 def read_frame(wrapped: Any, time: str | None, values: str | list[str] | None, by: str | None) -> FrameRows:
-    """Take the numbers out of a frame of narwhals."""
+    """Read the numbers of a narwhals frame."""
     if not len(wrapped):
-        raise ValueError("the frame has no rows; give it some")
+        raise ValueError("the frame has no rows; at least one is needed")
     chosen = value_names(wrapped, time, values, by)
     data = np.stack([_numbers(wrapped.get_column(name)) for name in chosen], axis=1)
     times, origin = _times(wrapped.to_native(), wrapped, time)
@@ -137,43 +152,45 @@ def read_frame(wrapped: Any, time: str | None, values: str | list[str] | None, b
 
 
 def value_names(wrapped: Any, time: str | None, values: str | list[str] | None, by: str | None) -> list[str]:
-    """Check the names of columns, and find those of the values."""
+    """Check the names of columns, and find the value columns."""
     for name, column in (("time", time), ("by", by)):
         if column is not None:
             _check_name(name, column, wrapped.columns)
     return _value_names(wrapped, values, {time, by})
 
 
-def _warn(label: str, why: str) -> None:
-    """Say that a series is left as missing."""
-    warnings.warn(f"{label} was not filtered: {why}", stacklevel=4)
+def _warn(label: str, reason: str) -> None:
+    """Warn that the results of a series are missing."""
+    warnings.warn(f"{label} was not filtered: {reason}", stacklevel=4)
 
 
-def spread_rows(series: list[Series], names: list[str], rows: int, taken: set[str]) -> dict[str, np.ndarray]:
-    """Put the results of all series back on the rows that they came from.
+def result_columns(
+    series: Sequence[CleanedSeries], names: list[str], rows: int, taken: set[str]
+) -> dict[str, np.ndarray]:
+    """Build the result columns of all series, on the rows of the input.
 
     Args:
         series: cleaned.
         names: of the value columns.
-        rows: how many there are.
-        taken: names that are in use.
+        rows: number of rows of the input.
+        taken: column names that are in use.
     """
     added: dict[str, np.ndarray] = {}
     for each in series:
-        title = titles(names, each.columns, taken)
+        column_names = result_names(names, each.columns, taken)
         for k, j in enumerate(each.columns):
-            for kind in KINDS:
-                array = getattr(each, kind)
+            for quantity in RESULT_COLUMNS:
+                array = getattr(each, quantity)
                 array = array if array.ndim == 1 else array[:, k]
                 if len(each.rows) == rows and _in_order(each.rows):
-                    added[title[kind, j]] = array
+                    added[column_names[quantity, j]] = array
                     continue
-                added.setdefault(title[kind, j], _blank(rows, array.dtype))[each.rows] = array
+                added.setdefault(column_names[quantity, j], _blank(rows, array.dtype))[each.rows] = array
     return added
 
 
 def _blank(rows: int, dtype: Any) -> np.ndarray:
-    """Make a column with nothing in it."""
+    """Build an empty column: NaN, False or empty text."""
     return np.full(rows, np.nan) if dtype.kind == "f" else np.zeros(rows, dtype)
 
 
@@ -181,21 +198,21 @@ def _in_order(rows: np.ndarray) -> bool:
     return bool(rows[0] == 0 and np.all(rows[1:] > rows[:-1]))
 
 
-def titles(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[tuple[str, int], str]:
-    """Name the result columns of a series: short names for one value, names with the value's for several.
+def result_names(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[tuple[str, int], str]:
+    """Name the result columns of a series: plain for one value, with the value's name as a prefix for several.
 
     Example:
-        >>> titles(["x", "y"], (0, 1), set())["mean", 0], titles(["x"], (0,), {"mean"})["mean", 0]
+        >>> result_names(["x", "y"], (0, 1), set())["mean", 0], result_names(["x"], (0,), {"mean"})["mean", 0]
         ('x_mean', 'wolf_mean')
     """
     named = {}
     for j in columns:
-        for kind in KINDS:
-            joint = kind in JOINT and len(columns) > 1
-            title = kind if len(names) == 1 or joint else f"{names[j]}_{kind}"
-            while title in taken:
-                title = f"wolf_{title}"
-            named[kind, j] = title
+        for quantity in RESULT_COLUMNS:
+            joint = quantity in JOINT_COLUMNS and len(columns) > 1
+            name = quantity if len(names) == 1 or joint else f"{names[j]}_{quantity}"
+            while name in taken:
+                name = f"wolf_{name}"
+            named[quantity, j] = name
     return named
 
 
@@ -205,7 +222,9 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
         for name in names:
             _check_name("values", name, wrapped.columns)
             if not wrapped.schema[name].is_numeric():
-                raise ValueError(f"values names {name!r}, which holds {wrapped.schema[name]}, not numbers{TO_NUMBERS}")
+                raise ValueError(
+                    f"column {name!r}, given as values, holds {wrapped.schema[name]}, not numbers{TO_NUMBERS}"
+                )
         if not names:
             raise ValueError("values must name at least one column")
         return names
@@ -213,7 +232,7 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
     if len(numeric) != 1:
         listed = ", ".join(map(repr, numeric)) or "none"
         hint = "" if numeric else TO_NUMBERS
-        raise ValueError(f"say which column to filter, as values=; the columns of numbers are: {listed}{hint}")
+        raise ValueError(f"name the column to filter with values=; the columns of numbers are: {listed}{hint}")
     return numeric
 
 
@@ -232,7 +251,7 @@ def _numbers(column: Any) -> np.ndarray:
 
 
 def _times(frame: Any, wrapped: Any, time: str | None) -> tuple[np.ndarray | None, float]:
-    """Read times as numbers, dates in seconds since the first of them; and say when that was."""
+    """Read times as numbers, dates as seconds since the first of them; and the Unix time of that."""
     if time is None:
         index: Any = getattr(frame, "index", None)
         index = index.to_timestamp() if type(index).__name__ == "PeriodIndex" else index
@@ -243,7 +262,7 @@ def _times(frame: Any, wrapped: Any, time: str | None) -> tuple[np.ndarray | Non
     if kind.is_numeric():
         return _numbers(wrapped.get_column(time)), 0.0
     if not kind.is_temporal():
-        raise ValueError(f"column {time!r} holds {kind}, not times; turn it into dates or numbers first")
+        raise ValueError(f"column {time!r} holds {kind}, not times; convert it to dates or numbers first")
     column = wrapped.get_column(time)
     if getattr(kind, "time_zone", None):
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
@@ -254,7 +273,7 @@ def _seconds(stamps: np.ndarray) -> tuple[np.ndarray, float]:
     stamps = stamps.astype("datetime64[ns]")
     known = stamps[~np.isnat(stamps)]
     if not known.size:
-        raise ValueError("the time column holds no time")
+        raise ValueError("all cells of the time column are missing")
     seconds = (stamps - known[0]) / np.timedelta64(1, "s")
     return np.where(np.isnat(stamps), np.nan, seconds), float(known[0].astype(np.int64)) / 1e9
 

@@ -1,48 +1,53 @@
-"""Tracks on the globe: latitude and longitude as metres on a plane, cleaned there, and back.
+"""Cleaning of tracks of latitude and longitude, in metres on a local plane.
 
-Positions are drawn on the plane that touches the ellipsoid in the middle of a track. With the radii of curvature of
-WGS 84 in the meridian, M = a (1 - e²) / w³, and across it, N = a / w, w² = 1 - e² sin² latitude,
+Positions are projected on the plane tangent to the ellipsoid in the middle of a track. With the meridional radius of
+curvature of WGS 84, M = a (1 - e²) / w³, and that of the prime vertical, N = a / w, w² = 1 - e² sin² latitude,
 
     east = N cos(latitude₀) (longitude - longitude₀),    north = M (latitude - latitude₀).
 
-The way back is exact. Distances are right in the middle; at Δ radians of latitude from it those to the east are off by
+The inverse is exact. Distances are exact in the middle; at Δ radians of latitude from it those to the east are wrong by
 the factor cos(latitude₀ + Δ) / cos(latitude₀), which is 1.02 at 100 km from 52° N. Constants: NIMA TR8350.2 (2000),
 table 3.1.
 """
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wolf import api, fitting, validation
+from wolf.beliefs import Gaussian
 from wolf.beliefs.density import deviations
-from wolf.cleaning.options import Options, Series
-from wolf.cleaning.pipeline import choose_method, clean
-from wolf.cleaning.prepared_series import longest_rows
-from wolf.cleaning.retrospective import KINDS
+from wolf.cleaning.options import AUTO, Options
+from wolf.cleaning.pipeline import clean, select_method
+from wolf.cleaning.prepared_series import max_fault_rows
+from wolf.cleaning.result import CleanedSeries
+from wolf.cleaning.retrospective import FAULTS, RETROSPECTIVE
 from wolf.cleaning.runs import filter_retrospectively, fit_window, project
 from wolf.cleaning.sampling import Order, gaps_of
 from wolf.fitting.initial_values import DYNAMICS_SHARE, OBS_SHARE, difference_var
-from wolf.models.registry import parse
+from wolf.models.registry import Named, parse
 from wolf.models.structural import Sum
+from wolf.statespace import LinearModel
 
 SEMI_MAJOR = 6_378_137.0  # m
 FLATTENING = 1 / 298.257223563
-MOST_LATITUDE, MOST_LONGITUDE = 90.0, 360.0  # degrees
-POLAR = 85.0  # degrees of latitude beyond which no plane has east and north
-STRETCHED = 0.05  # share by which distances may be off before a person is told
-WILDEST = 30.0  # times as inaccurate as usual, at most: what is worse is refused by the filter anyway
+MAX_LATITUDE, MAX_LONGITUDE = 90.0, 360.0  # degrees
+MAX_PLANE_LATITUDE = 85.0  # degrees; beyond it the directions east and north turn within a few steps
+MAX_DISTORTION = 0.05  # relative error of distances that is not reported
+MAX_NOISE_RATIO = 30.0  # of the standard deviation to the usual one; larger errors are rejected by the filter anyway
 MODEL = "wiener-velocity"
-TWO_SIDED = 5.991464547107979  # 95 % of χ² with two degrees of freedom: a circle that holds 95 %
+CHI2_95_2D = 5.991464547107979  # 95 % quantile of χ² with two degrees of freedom
 
 
 class LocalPlane(NamedTuple):
-    """The plane around a place, in metres to the east and to the north.
+    """Local tangent plane around a position, in metres to the east and to the north.
 
     Attributes:
-        latitude: of the place, in degrees.
-        longitude: of the place, in degrees.
+        latitude: of the origin, in degrees.
+        longitude: of the origin, in degrees.
 
     Example:
         >>> plane = LocalPlane(0.0, 180.0)
@@ -54,19 +59,21 @@ class LocalPlane(NamedTuple):
     longitude: float
 
     def to_plane(self, latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
-        """Turn degrees into metres, (T, 2)."""
+        """Project degrees to metres, (T, 2)."""
         east, north = self._scales()
-        turned = (np.asarray(longitude, float) - self.longitude + 180.0) % 360.0 - 180.0  # the short way round
-        return np.stack([east * turned, north * (np.asarray(latitude, float) - self.latitude)], axis=-1)
+        wrapped = (
+            np.asarray(longitude, float) - self.longitude + 180.0
+        ) % 360.0 - 180.0  # the shorter way round the globe
+        return np.stack([east * wrapped, north * (np.asarray(latitude, float) - self.latitude)], axis=-1)
 
     def to_globe(self, metres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Turn metres, (T, 2), into latitude and longitude in degrees, the latter from -180 to 180."""
+        """Convert metres, (T, 2), to latitude and longitude in degrees, the latter from -180 to 180."""
         east, north = self._scales()
         longitude = (self.longitude + metres[..., 0] / east + 180.0) % 360.0 - 180.0
         return self.latitude + metres[..., 1] / north, longitude
 
     def _scales(self) -> tuple[float, float]:
-        """Metres in a degree to the east, and in one to the north."""
+        """Compute the metres per degree to the east and to the north."""
         squared = FLATTENING * (2.0 - FLATTENING)
         sine = np.sin(np.radians(self.latitude))
         curved = 1.0 - squared * sine**2
@@ -77,7 +84,7 @@ class LocalPlane(NamedTuple):
 
 
 def plane_around(latitude: np.ndarray, longitude: np.ndarray) -> LocalPlane:
-    """Find the plane for a track: around its median, on whichever side of the date line.
+    """Compute the local plane of a track, around its median; tracks may cross the date line.
 
     Args:
         latitude: (T,), in degrees; NaN where missing.
@@ -87,36 +94,37 @@ def plane_around(latitude: np.ndarray, longitude: np.ndarray) -> LocalPlane:
     if not known.any():
         raise ValueError("there is no position with a latitude and a longitude")
     middle = float(np.median(latitude[known]))
-    if abs(middle) > POLAR:
+    if abs(middle) > MAX_PLANE_LATITUDE:
         raise ValueError(
-            f"the track is at a latitude of {middle:.4g}, where east and north turn within a few steps; project it "
-            f"yourself, by a polar stereographic map for instance, and filter its coordinates with --model {MODEL}"
+            f"the track is at a latitude of {middle:.4g}, where the directions east and north turn within a few steps; "
+            f"project it first, for example by a polar stereographic map, and filter the coordinates with "
+            f"--model {MODEL}"
         )
-    turned = np.radians(longitude[known])
-    around = np.degrees(np.arctan2(np.median(np.sin(turned)), np.median(np.cos(turned))))
+    angle = np.radians(longitude[known])
+    around = np.degrees(np.arctan2(np.median(np.sin(angle)), np.median(np.cos(angle))))
     return LocalPlane(middle, float(around))
 
 
 @dataclasses.dataclass(frozen=True)
-class CleanTrack:
-    """A clean track.
+class CleanedTrack:
+    """A cleaned track.
 
     Attributes:
-        series: east and north in metres on the plane, as filtered.
-        plane: that they are on.
+        series: filtered coordinates, in metres east and north on the plane.
+        plane: the local plane.
         latitude: cleaned, (T,), in the order of time.
-        longitude: cleaned.
-        radius: of the circle that holds the true place with 95 %, in metres, (T,).
-        altitude: filtered by itself, if it was given.
-        notes: what a person should know.
+        longitude: cleaned, (T,).
+        radius: of the circle that contains the true position with 95 % probability, in metres, (T,).
+        altitude: filtered by itself, if given.
+        notes: remarks about the data.
     """
 
-    series: Series
+    series: CleanedSeries
     plane: LocalPlane
     latitude: np.ndarray
     longitude: np.ndarray
     radius: np.ndarray
-    altitude: Series | None
+    altitude: CleanedSeries | None
     notes: list[str]
 
 
@@ -129,19 +137,19 @@ def clean_track(
     accuracy: Any = None,
     options: Options | None = None,
     label: str = "",
-) -> CleanTrack:
-    """Clean positions on the globe.
+) -> CleanedTrack:
+    """Clean a track of latitudes and longitudes.
 
     Args:
         latitude: (T,), in degrees; NaN where missing.
         longitude: (T,), in degrees.
         times: (T,), numbers; None for even steps.
-        altitude: (T,), in metres; filtered by itself, as its errors come by themselves.
-        accuracy: (T,), how inaccurate each position is said to be, in any unit (metres, hdop): its noise has a standard
-            deviation in proportion; what is usual is fitted.
-        options: how; its model is that of a track, `wiener-velocity` unless it says another. In hindsight unless they
-            name a method, or what could be known at the time.
-        label: of the track.
+        altitude: (T,), in metres; filtered by itself, since its errors are independent of the others.
+        accuracy: (T,), reported inaccuracy of each position, in any unit (metres, hdop). The standard deviation of its
+            noise is proportional to it; the factor is fitted.
+        options: how to clean. The model is that of a track, `wiener-velocity` by default. The search for faults is
+            retrospective unless the options name a method, or are causal.
+        label: name of the track.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -153,62 +161,76 @@ def clean_track(
         ([50], True)
     """
     options = Options() if options is None else options
-    given = [validation.number_array("latitude", latitude), validation.number_array("longitude", longitude)]
+    positions = [validation.number_array("latitude", latitude), validation.number_array("longitude", longitude)]
     stamps = None if times is None else validation.number_array("times", times)
-    rows = Order(stamps)(np.arange(len(given[0])))
+    rows = Order(stamps)(np.arange(len(positions[0])))
     assert rows is not None
-    latitude, longitude = (array[rows] for array in given)
+    latitude, longitude = (array[rows] for array in positions)
     stamps = None if stamps is None else stamps[rows]
-    latitude, longitude, notes = _on_globe(latitude, longitude)
+    latitude, longitude, notes = _blank_impossible(latitude, longitude)
     plane = plane_around(latitude, longitude)
     metres = plane.to_plane(latitude, longitude)
-    noise = None if accuracy is None else _noise(validation.number_array("accuracy", accuracy)[rows])
+    noise = None if accuracy is None else _noise_ratio(validation.number_array("accuracy", accuracy)[rows])
     series, radius = _filter(metres, stamps, noise, options, label, rows)
     cleaned = plane.to_globe(series.mean)
     height = None
     if altitude is not None:
         above = validation.number_array("altitude", altitude)[rows]
-        height = _altitude(above, stamps, options, label) if np.isfinite(above).sum() > 3 else None
-    return CleanTrack(series, plane, *cleaned, radius, height, [*notes, *_stretch(plane, latitude)])
+        height = _clean_altitude(above, stamps, options, label) if np.isfinite(above).sum() > 3 else None
+    return CleanedTrack(series, plane, *cleaned, radius, height, [*notes, *_distortion_notes(plane, latitude)])
 
 
-def _on_globe(latitude: np.ndarray, longitude: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Take what is no place on the globe as missing; an error if most is none."""
+def _blank_impossible(latitude: np.ndarray, longitude: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Set impossible positions to missing; an error if most are impossible."""
     known = np.isfinite(latitude) & np.isfinite(longitude)
     with np.errstate(invalid="ignore"):
-        off = known & ((np.abs(latitude) > MOST_LATITUDE) | (np.abs(longitude) > MOST_LONGITUDE))
+        off = known & ((np.abs(latitude) > MAX_LATITUDE) | (np.abs(longitude) > MAX_LONGITUDE))
     if 2 * off.sum() > known.sum():
         row = int(np.argmax(off))
         raise ValueError(
-            f"latitudes lie between -90 and 90 degrees and longitudes between -360 and 360; got {latitude[row]:g} and "
-            f"{longitude[row]:g}. Are they in another unit, or the wrong way round?"
+            f"latitudes must be between -90 and 90 degrees and longitudes between -360 and 360; got {latitude[row]:g} "
+            f"and {longitude[row]:g}. Are they in another unit, or interchanged?"
         )
-    notes = [f"{int(off.sum())} positions are no place on the globe: taken as missing"] if off.any() else []
+    notes = [f"{int(off.sum())} impossible positions are treated as missing"] if off.any() else []
     return np.where(off, np.nan, latitude), np.where(off, np.nan, longitude), notes
 
 
-def _noise(accuracy: np.ndarray) -> np.ndarray:
-    """Turn accuracies into factors on the usual standard deviation; one where nothing usable is said."""
+def _noise_ratio(accuracy: np.ndarray) -> np.ndarray:
+    """Convert accuracies to factors on the usual standard deviation; 1 where there is no usable accuracy."""
     usable = np.isfinite(accuracy) & (accuracy > 0)
     if not usable.any():
         return np.ones(len(accuracy))
     usual = float(np.median(accuracy[usable]))
-    return np.where(usable, np.clip(np.where(usable, accuracy, usual) / usual, 1 / WILDEST, WILDEST), 1.0)
+    return np.where(
+        usable, np.clip(np.where(usable, accuracy, usual) / usual, 1 / MAX_NOISE_RATIO, MAX_NOISE_RATIO), 1.0
+    )
 
 
-def _stretch(plane: LocalPlane, latitude: np.ndarray) -> list[str]:
+def _distortion_notes(plane: LocalPlane, latitude: np.ndarray) -> list[str]:
     known = np.radians(latitude[np.isfinite(latitude)])
     off = np.abs(np.cos(known) / np.cos(np.radians(plane.latitude)) - 1.0).max()
-    words = f"the track is so long that distances on its plane are off by up to {off:.0%} at its ends"
-    return [words] if off > STRETCHED else []
+    note = f"the track is so long that distances on its plane are wrong by up to {off:.0%} at its ends"
+    return [note] if off > MAX_DISTORTION else []
 
 
-def _filter(
-    metres: np.ndarray, times: np.ndarray | None, noise: np.ndarray | None, options: Options, label: str, rows: Any
-) -> tuple[Series, np.ndarray]:
-    """Fit and filter on the plane, each row with its own noise."""
-    named = parse(MODEL if options.model == "auto" else options.model)
-    named = named if named.columns is None else parse(MODEL)  # a level or a season is no way to move
+class _FittedTrack(NamedTuple):
+    """Model of a track with its fitted parameters, and what the fit used."""
+
+    named: Named
+    build: Callable[..., LinearModel]
+    prior: Gaussian
+    parameters: dict[str, float]
+    free: list[str]
+    fit: fitting.Fit | None
+    window: slice
+    unit: float
+    gaps: np.ndarray | None
+
+
+def _fit(metres: np.ndarray, times: np.ndarray | None, noise: np.ndarray | None, options: Options) -> _FittedTrack:
+    """Fit the unknown variances on the plane, each row with its own noise."""
+    named = parse(MODEL if options.model == AUTO else options.model)
+    named = named if named.columns is None else parse(MODEL)  # a level or a season is no model of motion
     unit, gaps = gaps_of(times)
     window = slice(*fit_window(len(metres)))
     step_var = difference_var(metres[window])
@@ -216,7 +238,7 @@ def _filter(
     known = named.given | dict(options.parameters)
     free = [name for name in named.parameters if name not in known]
 
-    def build(part: slice, start: Any, **variances: Any) -> Any:
+    def build(part: slice, start: Gaussian, **variances: float) -> LinearModel:
         model = named.builder(None if gaps is None else gaps[part], start, metres.shape[1])(**known, **variances)
         if noise is None:
             return model
@@ -226,57 +248,68 @@ def _filter(
     if free:
         start = named.start(metres[window], step_var) if window.start else prior
         guesses = {name: (OBS_SHARE if name == "obs_var" else DYNAMICS_SHARE) * step_var for name in free}
-        fit = lambda **variances: build(window, start, **variances)  # noqa: E731
-        found = fitting.fit(fit, metres[window], start=guesses, restarts=options.restarts, affine=True)
+        builder = partial(build, window, start)
+        found = fitting.fit(builder, metres[window], start=guesses, restarts=options.restarts, affine=True)
     parameters = known | (found.parameters if found else {})
     parameters = {name: parameters[name] for name in named.parameters}
-    kept: dict[str, Any]
-    if isinstance(named, Sum) and options.method is None and not (options.live or options.smooth):
+    return _FittedTrack(named, build, prior, parameters, free, found, window, unit, gaps)
+
+
+def _filter(
+    metres: np.ndarray, times: np.ndarray | None, noise: np.ndarray | None, options: Options, label: str, rows: Any
+) -> tuple[CleanedSeries, np.ndarray]:
+    """Fit and filter on the plane; the series, and the radius of the circle around each position."""
+    track = _fit(metres, times, noise, options)
+    arrays: dict[str, Any]
+    if isinstance(track.named, Sum) and options.method is None and not (options.causal or options.smooth):
         ratio = 1.0 if noise is None else noise**2
-        longest = longest_rows(options, unit, len(metres))
-        kept, _ = filter_retrospectively(named, parameters, metres, gaps, longest, options.level, ratio=ratio)
-        kept["kind"], method = np.array(KINDS)[kept["kind"]], "in hindsight"
-        around = kept.pop("reading_half")
-        kept |= {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
+        longest = max_fault_rows(options, track.unit, len(metres))
+        arrays, _ = filter_retrospectively(
+            track.named, track.parameters, metres, track.gaps, longest, options.level, ratio=ratio
+        )
+        arrays["fault"], method = np.array(FAULTS)[arrays["fault"]], RETROSPECTIVE
+        half = arrays.pop("prediction_half")
+        arrays |= {"prediction_lower": arrays["mean"] - half, "prediction_upper": arrays["mean"] + half}
     else:
-        model = build(slice(None), prior, **{name: parameters[name] for name in free})
-        chosen, method = choose_method(options, free, unit, model)
-        kept = _by_method(model, metres, chosen, options)
-    variance = kept.pop("variance")
+        model = track.build(slice(None), track.prior, **{name: track.parameters[name] for name in track.free})
+        chosen, method = select_method(options, track.free, track.unit, model)
+        arrays = _run_method(model, metres, chosen, options)
+    variance = arrays.pop("variance")
     half = deviations(options.level) * np.sqrt(variance)
-    series = Series(
+    series = CleanedSeries(
         label=label,
         rows=rows,
         columns=(0, 1),
         times=times,
         values=metres,
-        lower=kept["mean"] - half,
-        upper=kept["mean"] + half,
-        parameters=parameters,
-        fit=found,
-        fit_rows=(window.start, window.stop),
-        future=None,
-        model=named.name,
+        lower=arrays["mean"] - half,
+        upper=arrays["mean"] + half,
+        parameters=track.parameters,
+        fit=track.fit,
+        fit_rows=(track.window.start, track.window.stop),
+        model=track.named.name,
         method=method,
-        even=gaps is None,
-        unit=unit,
-        **kept,
+        even=track.gaps is None,
+        unit=track.unit,
+        **arrays,
     )
-    return series, np.sqrt(TWO_SIDED * variance.max(axis=1))
+    return series, np.sqrt(CHI2_95_2D * variance.max(axis=1))
 
 
-def _by_method(model: Any, metres: np.ndarray, method: Any, options: Options) -> dict[str, Any]:
-    """Filter, or smooth, by a method."""
+def _run_method(model: LinearModel, metres: np.ndarray, method: Any, options: Options) -> dict[str, Any]:
+    """Filter by a method, and smooth unless causal."""
     out = api.filter(model, metres, method=method)
-    belief: Any = api.smooth(out) if options.smooth or not options.live else out
+    belief: Any = api.smooth(out) if options.smooth or not options.causal else out
     mean, variance = project(model, belief.means, belief.covs)
     spreads = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
-    kept = {"mean": mean, "variance": variance, "weight": out.weights, "outlier": out.outliers}
-    return kept | {"standardised": out.residuals / spreads, "nis": out.nis, "log_density": out.log_liks}
+    arrays = {"mean": mean, "variance": variance, "weight": out.weights, "outlier": out.outliers}
+    return arrays | {"standardised": out.residuals / spreads, "nis": out.nis, "log_density": out.log_liks}
 
 
-def _altitude(altitude: np.ndarray, times: np.ndarray | None, options: Options, label: str) -> Series | None:
-    """Filter the altitude by itself; None for one that says nothing, as a constant."""
+def _clean_altitude(
+    altitude: np.ndarray, times: np.ndarray | None, options: Options, label: str
+) -> CleanedSeries | None:
+    """Filter the altitude by itself; None if it cannot be fitted, such as a constant."""
     own = dataclasses.replace(options, model="local-level", parameters={}, diagnostics=False, forecast=0)
     try:
         return clean(altitude[:, None], times, own, names=[f"{label} altitude".strip()])[0]

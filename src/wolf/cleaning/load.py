@@ -1,32 +1,31 @@
-"""From a file to numbers: how it is read, which column is what, and what a person should know about it."""
+"""Loading of a file as numbers: parse it, infer the role of each column, and note what was inferred."""
 
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.cleaning import column_roles as finding
-from wolf.cleaning import io
+from wolf.cleaning import column_roles, io
 from wolf.diagnostics.faults import sentinel_values
 
 HOUR = 3600.0
 SUNDAY = 6
-CHANGING = (3, 4, 9, 10, 11)  # months in which clocks are put forward or back
-NIGHT = 4  # before this hour
+CLOCK_CHANGE_MONTHS = (3, 4, 9, 10, 11)  # in which clocks are put forward or back
+CLOCK_CHANGE_HOUR = 4  # before this hour of the day
 
 
-class Reading(NamedTuple):
-    """How to read a file.
+class ReadOptions(NamedTuple):
+    """Options of reading a file.
 
     Attributes:
-        on_bad_cell: "error" or "missing", for cells that are no numbers and rows that have too many or too few.
-        header: whether a CSV file starts with names.
-        skip: lines above the table; None to find them.
-        comment: how lines begin that are no rows; None to find out.
-        missing: what stands for a reading that did not come, as -999 or ERR.
-        decimal: mark "." or ","; None to find out.
-        day_first: of dates such as 01/02/2024; None to find out.
-        zone: in which dates without a time zone are.
+        on_bad_cell: "error" or "missing", for cells that are no numbers and rows with too many or too few cells.
+        header: whether a CSV file starts with column names.
+        skip: number of lines above the table; None to infer it.
+        comment: prefix of comment lines; None to infer it.
+        missing: codes of missing values, such as -999 or ERR.
+        decimal: decimal mark "." or ","; None to infer it.
+        day_first: order of dates such as 01/02/2024; None to infer it.
+        zone: time zone of dates without one.
     """
 
     on_bad_cell: str = "error"
@@ -39,26 +38,26 @@ class Reading(NamedTuple):
     zone: str | None = None
 
 
-class Readings(NamedTuple):
-    """Readings of one or many sensors.
+class LoadedTable(NamedTuple):
+    """Measurements of one or many sensors, with the table that they are from.
 
     Attributes:
-        table: as read, without its rows: they are text, take more room than all else, and can be read again.
-        quoted: whether a text in it needs quotes.
-        time: name of the time column; None for a count.
-        axis: its times; None for a count.
+        table: the file, without its rows: they are text, need more memory than everything else, and can be read again.
+        quoted: whether a text cell needs quotes.
+        time: name of the time column; None for even steps.
+        axis: its times; None for even steps.
         names: of the value columns.
         values: (rows, M).
-        by: name of the column that tells series apart.
-        groups: number of the series of each row.
+        by: name of the column that identifies the series.
+        groups: series number of each row.
         labels: of the series.
-        keys: as the column has them, a `pyarrow.ChunkedArray`.
-        notes: what a person should know.
-        clock: column of the time of day, where `time` has only the date.
-        failed: series that could not be filtered: label -> why.
-        place: positions on the globe, where the columns are such: latitude, longitude, and as there are altitude and
-            accuracy, (rows,) each. The values are then metres on a plane.
-        parts: columns of year, month and so on, where a date stands in several; `time` is then the first.
+        keys: of the series, in the type of the column, a `pyarrow.ChunkedArray`.
+        notes: remarks about the data.
+        clock: column of the time of day, if `time` has only the date.
+        failed: series that could not be filtered: label -> reason.
+        place: positions, if the columns are such: latitude, longitude, and optionally altitude and accuracy, (rows,)
+            each. They are then filtered in metres on a plane.
+        parts: columns of year, month and so on, if dates are in several columns; `time` is then the first.
     """
 
     table: io.Table
@@ -79,7 +78,7 @@ class Readings(NamedTuple):
 
     @property
     def time_names(self) -> list[str]:
-        """Columns that the times stand in."""
+        """Names of the columns of the times."""
         return list(self.parts) or [name for name in (self.time, self.clock) if name is not None]
 
     @property
@@ -93,37 +92,40 @@ def load(
     time: tuple[str, ...] = (),
     values: tuple[str, ...] = (),
     by: str | None = None,
-    how: Reading = Reading(),
-) -> Readings:
+    how: ReadOptions = ReadOptions(),
+) -> LoadedTable:
     """Read a file and find its columns.
 
     Args:
         source: path, or "-".
-        time: name of the time column, or of those with date and time of day; default: found by themselves, or none.
-        values: names of the value columns; default: found by themselves.
-        by: name of the column that tells series apart.
-        how: to read.
+        time: name of the time column, or of the columns with date and time of day, or with the parts of a date.
+            Default: inferred.
+        values: names of the value columns. Default: inferred.
+        by: name of the column that identifies the series.
+        how: options of reading.
     """
     table = io.read_table(source, how.header, skip=how.skip, comment=how.comment, ragged=how.on_bad_cell)
     notes: list[str] = list(table.notes)
-    parts = time if finding.are_parts(time) else ()
+    parts = time if column_roles.are_parts(time) else ()
     if len(time) > 2 and not parts:
-        usual = "one column, one with dates and one with times of day, or year, month, day and so on"
-        raise ValueError(f"--time names {usual}; got {', '.join(time)}")
+        expected = "one column, one with dates and one with times of day, or year, month, day and so on"
+        raise ValueError(f"--time names {expected}; got {', '.join(time)}")
     for name in (*time, *(() if by is None else (by,)), *values):
         _check_name(table, name)
-    _check_parts(time, by, values)
-    columns = finding.describe(table, how.decimal)
-    dated = time[0] if time else finding.find_time(table, columns, {by, *values}, notes)
-    clock = time[1] if len(time) > 1 else None if time else finding.find_clock(table, columns, dated, {by, *values})
+    _check_roles(time, by, values)
+    columns = column_roles.describe(table, how.decimal)
+    dated = time[0] if time else column_roles.find_time(table, columns, {by, *values}, notes)
+    clock = (
+        time[1] if len(time) > 1 else None if time else column_roles.find_clock(table, columns, dated, {by, *values})
+    )
     if dated is None:
-        parts = finding.find_parts(columns, {by, *values})
+        parts = column_roles.find_parts(columns, {by, *values})
     dated, clock = (parts[0], None) if parts else (dated, clock)
-    places = finding.find_place(columns, values)
+    places = column_roles.find_place(columns, values)
     names = list(dict.fromkeys(values))
     if not names and places:
         names = [places["latitude"], places["longitude"]]
-    names = names or [finding.find_value(table, columns, {dated, clock, by, *parts}, notes)]
+    names = names or [column_roles.find_value(table, columns, {dated, clock, by, *parts}, notes)]
     groups, labels, keys = (None, None, None) if by is None else io.group_column(table, by)
     stacked = np.stack([_numbers(table, name, how, notes, groups) for name in names], axis=1)
     axis = None
@@ -132,54 +134,56 @@ def load(
     elif dated is not None:
         axis = io.time_column(table, dated, clock, day_first=how.day_first, zone=how.zone, groups=groups)
     if axis is not None:
-        _note_clocks(axis, groups, notes)
+        _note_clock_change(axis, groups, notes)
     quoted = io.needs_quotes(table.data, table.delimiter)
     found = (dated, axis, names, stacked, by, groups, labels, keys, notes, clock)
     place = {kind: _numbers(table, name, how, notes) for kind, name in places.items()} if places else None
     if place:
-        told = " and ".join(f"{name!r} as {kind}" for kind, name in places.items())
-        notes.append(f"positions on the globe, {told}: cleaned in metres on a plane")
-    return Readings(table.without_rows(), quoted, *found, {}, place, parts)
+        described = " and ".join(f"{name!r} as {kind}" for kind, name in places.items())
+        notes.append(f"positions ({described}) are cleaned in metres on a plane")
+    return LoadedTable(table.without_rows(), quoted, *found, {}, place, parts)
 
 
 def _numbers(
-    table: io.Table, name: str, how: Reading, notes: list[str], groups: np.ndarray | None = None
+    table: io.Table, name: str, how: ReadOptions, notes: list[str], groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Read the numbers of a column, and note what a person should know of them."""
+    """Read the numbers of a column, and add remarks about them to the notes."""
     codes, words = _split_missing(how.missing)
     found = io.number_column(table, name, how.on_bad_cell, how.decimal, words)
     if found.absent:
-        told = ", ".join(f"{word!r} ({count:,})" for word, count in found.absent.most_common(3))
-        notes.append(f"{found.absent.total():,} cells of {name!r} say that nothing came: {told}")
+        listed = ", ".join(f"{word!r} ({count:,})" for word, count in found.absent.most_common(3))
+        notes.append(f"{found.absent.total():,} cells of {name!r} are marked as missing: {listed}")
     if found.bad:
         rows = ", ".join(str(row + 1) for row in found.bad[:5]) + (", ..." if len(found.bad) > 5 else "")
-        notes.append(f"{len(found.bad)} cells of {name!r} are no numbers, taken as missing (rows {rows})")
+        notes.append(f"{len(found.bad)} cells of {name!r} are no numbers and treated as missing (rows {rows})")
     if not found.style.plain:
         notes.append(f"{name!r} is written with {found.style}")
     if not found.style.sure:
         other = "." if found.style.decimal == "," else ","
-        notes.append(f"{name!r} could also be read with --decimal {other}: nothing tells thousands from decimals")
+        notes.append(
+            f"{name!r} could also be read with --decimal {other}: thousands and decimals cannot be distinguished"
+        )
     marked = np.isin(found.values, codes) if codes else np.zeros(len(found.values), bool)
     if marked.any():
-        notes.append(f"{int(marked.sum()):,} values of {name!r} taken as missing, as --missing says")
+        notes.append(f"{int(marked.sum()):,} values of {name!r} are treated as missing, by --missing")
     values = np.where(marked, np.nan, found.values) if marked.any() else found.values
     suspected = sentinel_values.codes(values)
     for code, count in suspected.items():
         notes.append(
-            f"{code:g} stands {count:,} times in {name!r}, far from all else: if it means that nothing came, "
+            f"{code:g} occurs {count:,} times in {name!r}, far from all other values: if it marks missing values, "
             f"add --missing {code:g}"
         )
     moving = values if groups is None else values[~_in_constant(values, groups)]
     for limit, count in sentinel_values.limits(moving[~np.isin(moving, list(suspected))]).items():
         notes.append(
-            f"{count:,} values of {name!r} are exactly {limit:g}, the limit of what it shows: "
-            "what was measured there may lie beyond"
+            f"{count:,} values of {name!r} are exactly {limit:g}, the limit of its range: "
+            "the true value may be beyond it"
         )
     return values
 
 
 def _in_constant(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Find rows of series that always say the same: that is no limit of what the others show, (T,)."""
+    """Find the rows of constant series, whose value is no limit of the range of the others, (T,)."""
     least, most = np.full(groups.max(initial=0) + 1, np.inf), np.full(groups.max(initial=0) + 1, -np.inf)
     known = np.isfinite(values)
     np.minimum.at(least, groups[known], values[known])
@@ -188,7 +192,7 @@ def _in_constant(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def _split_missing(given: tuple[str, ...]) -> tuple[list[float], tuple[str, ...]]:
-    """Tell codes from words."""
+    """Separate numeric codes from words."""
     codes, words = [], []
     for cell in given:
         try:
@@ -198,8 +202,8 @@ def _split_missing(given: tuple[str, ...]) -> tuple[list[float], tuple[str, ...]
     return codes, tuple(words)
 
 
-def _note_clocks(axis: io.TimeAxis, groups: np.ndarray | None, notes: list[str]) -> None:
-    """Say so if the clock seems to have been put back for the winter."""
+def _note_clock_change(axis: io.TimeAxis, groups: np.ndarray | None, notes: list[str]) -> None:
+    """Add a note if the clock seems to have been put back at the end of daylight saving time."""
     if axis.origin is None or axis.zoned or axis.zone or groups is not None or len(axis.stamps) < 2:
         return
     steps = np.diff(axis.stamps)
@@ -211,8 +215,10 @@ def _note_clocks(axis: io.TimeAxis, groups: np.ndarray | None, notes: list[str])
     sundays = (days.astype(np.int64) + 3) % 7 == SUNDAY  # 1970 began on a Thursday
     months = moments.astype("datetime64[M]").astype(np.int64) % 12 + 1
     hours = (moments - days).astype("timedelta64[h]").astype(np.int64)
-    if np.all(sundays & np.isin(months, CHANGING) & (hours < NIGHT)):
-        notes.append("the clock seems to have been put back for the winter: --zone, as Europe/Berlin, reads that right")
+    if np.all(sundays & np.isin(months, CLOCK_CHANGE_MONTHS) & (hours < CLOCK_CHANGE_HOUR)):
+        notes.append(
+            "the clock seems to have been put back for winter time: give the time zone, such as --zone Europe/Berlin"
+        )
 
 
 def _check_name(table: io.Table, name: str) -> None:
@@ -225,8 +231,8 @@ def _check_name(table: io.Table, name: str) -> None:
     raise ValueError(f"{table.name} has no column {name!r}.{hint} Its columns are {', '.join(map(repr, names))}")
 
 
-def _check_parts(time: tuple[str, ...], by: str | None, values: tuple[str, ...]) -> None:
-    """Refuse one column for two things."""
+def _check_roles(time: tuple[str, ...], by: str | None, values: tuple[str, ...]) -> None:
+    """Raise an error for a column with two roles."""
     given = {"--time": time, "--by": [by], "--value": values}
     for name in filter(None, {*time, by, *values}):
         options = [option for option, names in given.items() if name in names]

@@ -1,4 +1,4 @@
-"""One series on its way: sorted, its noise known, ready to be filtered piece by piece or as a whole."""
+"""One series before its run: sorted, its model fitted, ready to be filtered in pieces or as a whole."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -8,218 +8,171 @@ import numpy as np
 
 from wolf.beliefs.density import deviations
 from wolf.cleaning import durations, retrospective, runs
-from wolf.cleaning.options import Future, Options, Series
-from wolf.fitting import Fit
-from wolf.fitting.select import Choice
+from wolf.cleaning.options import Options
+from wolf.cleaning.result import CleanedSeries, FittedSeries
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.registry import KF
-from wolf.models.registry import parse
+from wolf.models.registry import Named, parse
 from wolf.models.structural import Sum
 
-PIECE = 65_536  # rows that are handed out at once
-RUNNERS_UP = 3  # of a choice, that may bridge gaps
+PIECE_ROWS = 65_536  # rows of one piece of the results
+NUM_RUNNERS_UP = 3  # models next to the selected one that may impute gaps
 
 
-@dataclasses.dataclass
-class PreparedSeries:
-    """A series before its run. What `Series` also has is the same here.
+@dataclasses.dataclass(kw_only=True)
+class PreparedSeries(FittedSeries):
+    """A series before its run.
 
     Attributes:
-        label: which sensor and column.
-        rows: of the input, in the order of time; None for all of them, as they came.
-        columns: which columns of the values, M of them.
-        times: (T,), or None for a count.
-        values: as read, (T, M).
-        parameters: of the model.
-        fit: how they were found; None if they were given.
-        fit_rows: first and last row (exclusive) that the fit saw.
-        model: its name.
-        method: in words.
-        unit: the typical step, in the unit of the times.
-        gaps: before each row, in typical steps, (T,); None where all are the same.
+        gaps: time before each row, in typical steps, (T,); None if all are equal.
         build: gaps -> model.
-        filter: to run.
+        filter: the method.
         options: how to clean.
-        flagged: outliers in the pieces so far.
-        judged: weights in the pieces so far.
-        done: rows of the pieces so far.
-        future: after the last piece, the forecast, if asked for.
-        choice: how the model was chosen; None if it was named.
         named: the model before its variances and times are known.
-        kinds: of the rows of the pieces so far, as numbers of `hindsight.KINDS`.
+        done_rows: number of rows in the pieces so far.
+        fault_codes: indices into `fault_search.FAULTS` of the rows in the pieces so far.
     """
 
-    label: str
-    rows: np.ndarray | None
-    columns: tuple[int, ...]
-    times: np.ndarray | None
-    values: np.ndarray
-    parameters: dict[str, float]
-    fit: Fit | None
-    fit_rows: tuple[int, int]
-    model: str
-    method: str
-    unit: float
     gaps: np.ndarray | None
     build: runs.Build
     filter: Any
     options: Options
-    flagged: int = 0
-    judged: int = 0
-    done: int = 0
-    future: Future | None = None
-    choice: Choice | None = None
-    named: Any = None
-    kinds: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
+    named: Named
+    done_rows: int = 0
+    fault_codes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
 
     @property
-    def kind(self) -> np.ndarray:
-        """Kinds of the rows of the pieces so far, as `Series` has them."""
-        return np.array(retrospective.KINDS)[self.kinds]
-
-    @property
-    def in_hindsight(self) -> bool:
-        """Whether readings are judged by what came before and after: unless a method is to judge, or the past alone."""
-        plain = not (self.options.live or self.options.smooth) and self.options.method is None
+    def is_retrospective(self) -> bool:
+        """Whether faults are found by a search over the whole series, and not by the weights of a method."""
+        plain = not (self.options.causal or self.options.smooth) and self.options.method is None
         return plain and isinstance(self.named, Sum)
 
-    @property
-    def even(self) -> bool:
-        """Whether the steps are even."""
-        return self.gaps is None
+    def shift_rows(self) -> np.ndarray:
+        """List the rows of the pieces so far at which the level shifts."""
+        return np.flatnonzero(self.fault_codes == retrospective.FAULTS.index("shift"))
 
-    @property
-    def missing(self) -> int:
-        """Number of values that were not there."""
-        return int(np.isnan(self.values).sum())
-
-    def pieces(self, progress: Callable[[int], None]) -> Iterator[dict[str, np.ndarray]]:
-        """Filter, and yield of some rows after the other the arrays that `Series` has of all.
+    def pieces(self, on_progress: Callable[[int], object]) -> Iterator[dict[str, np.ndarray]]:
+        """Filter, and yield the arrays of `CleanedSeries` for consecutive rows.
 
         Args:
-            progress: told how many rows were done.
+            on_progress: called with the number of rows of each piece.
         """
-        self.flagged = self.judged = 0
-        self.kinds = np.zeros(len(self.values), np.int8)
-        self.done = 0
-        reach, final = deviations(self.options.level), None
-        if self.in_hindsight:
-            yield from self._look_back(reach, progress)
+        self.num_outliers = self.num_weights = self.done_rows = 0
+        self.fault_codes = np.zeros(len(self.values), np.int8)
+        factor, final = deviations(self.options.level), None
+        if self.is_retrospective:
+            yield from self._judge_whole(factor, on_progress)
             return
-        forward = self.options.live or not (self.options.smooth or isinstance(self.filter, GaussianFilter))
-        run = runs.filter_chunks if forward else runs.filter_whole  # samples and the like are not smoothed
-        obs = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
+        forward = self.options.causal or not (self.options.smooth or isinstance(self.filter, GaussianFilter))
+        run = runs.filter_causal if forward else runs.filter_whole  # samples and the like are not smoothed
+        obs_vars = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
         first = 0
-        for kept, state in run(self.build, self.filter, self.values, self.gaps, self.options):
-            variance, final = kept.pop("variance"), state
-            some = self.values[first : first + len(variance)]
-            kept["kind"] = plain_kinds(kept["outlier"], some)
+        for arrays, state in run(self.build, self.filter, self.values, self.gaps, self.options):
+            variance, final = arrays.pop("variance"), state
+            arrays["fault"] = faults_from_outliers(arrays["outlier"], self.values[first : first + len(variance)])
             first += len(variance)
-            yield self._finished(kept, variance, reach, reach * np.sqrt(variance + obs), progress)
-        ends = (self.times, self.unit, len(self.values), self.options)
-        self.future = runs.look_ahead(self.build, self.filter, final, *ends)
-
-    def _look_back(self, reach: float, progress: Callable[[int], None]) -> Iterator[dict[str, np.ndarray]]:
-        """Judge the series as a whole, and hand it out in pieces: a table is written without all of it in memory."""
-        count = len(self.values)
-        longest = longest_rows(self.options, self.unit, count)
-        given = (self.named, self.parameters, self.values, self.gaps, longest, self.options.level)
-        kept, ends = runs.filter_retrospectively(*given, self.options.diagnostics, others=self._runners_up())
-        futures = [
-            runs.look_ahead(build, KF(), final, self.times, self.unit, count, self.options, factor)
-            for build, final, factor in ends
-        ]
-        self.future = runs.join_futures(futures)
-        for first in range(0, count, PIECE):
-            some = {name: array[first : first + PIECE] for name, array in kept.items()}
-            yield self._finished(some, some.pop("variance"), reach, some.pop("reading_half"), progress)
-
-    def _runners_up(self) -> list[tuple[Any, dict[str, float]]]:
-        """Give models that were close to the one chosen: one of them may bridge gaps better."""
-        if self.choice is None or self.parameters != self.choice.parameters or self.values.shape[1] > 1:
-            return []
-        return [(parse(each.name), each.parameters) for each in self.choice.candidates[1 : 1 + RUNNERS_UP]]
-
-    def _finished(
-        self, kept: dict[str, Any], variance: np.ndarray, reach: float, around: np.ndarray, progress: Any
-    ) -> dict[str, np.ndarray]:
-        """Put intervals on a piece, and count what is in it."""
-        half = reach * np.sqrt(variance)
-        self.flagged += int(kept["outlier"].sum())
-        self.judged += kept["outlier"].size
-        self.kinds[self.done : self.done + len(half)] = kept["kind"]
-        self.done += len(half)
-        kept["kind"] = np.array(retrospective.KINDS)[kept["kind"]]
-        progress(len(half))
-        ends = {"lower": kept["mean"] - half, "upper": kept["mean"] + half}
-        return kept | ends | {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
-
-    def whole(self, progress: Callable[[int], None]) -> Series:
-        """Filter all of it.
-
-        Args:
-            progress: told how many rows were done.
-        """
-        kept: dict[str, np.ndarray] = {}
-        first = 0
-        for piece in self.pieces(progress):
-            for name, array in piece.items():
-                if name not in kept:
-                    kept[name] = np.empty((len(self.values), *array.shape[1:]), array.dtype)
-                kept[name][first : first + len(array)] = array
-            first += len(piece["mean"])
-        return Series(
-            label=self.label,
-            rows=np.arange(len(self.values)) if self.rows is None else self.rows,
-            columns=self.columns,
-            times=self.times,
-            values=self.values,
-            mean=kept["mean"],
-            lower=kept["lower"],
-            upper=kept["upper"],
-            reading_lower=kept["reading_lower"],
-            reading_upper=kept["reading_upper"],
-            weight=kept["weight"],
-            outlier=kept["outlier"],
-            kind=kept["kind"],
-            standardised=_where_measured(kept.get("standardised"), np.isfinite(self.values)),
-            nis=_where_measured(kept.get("nis"), np.isfinite(self.values).any(1)),
-            log_density=kept.get("log_density", np.zeros(0)),
-            parameters=self.parameters,
-            fit=self.fit,
-            fit_rows=self.fit_rows,
-            future=self.future,
-            model=self.model,
-            method=self.method,
-            even=self.even,
-            unit=self.unit,
-            choice=self.choice,
+            yield self._finish(arrays, variance, factor, factor * np.sqrt(variance + obs_vars), on_progress)
+        self.forecast = runs.forecast_series(
+            self.build, self.filter, final, self.times, self.unit, len(self.values), self.options
         )
 
+    def _judge_whole(self, factor: float, on_progress: Callable[[int], object]) -> Iterator[dict[str, np.ndarray]]:
+        """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
+        count = len(self.values)
+        assert isinstance(self.named, Sum)  # as `is_retrospective` checked
+        arrays, ends = runs.filter_retrospectively(
+            self.named,
+            self.parameters,
+            self.values,
+            self.gaps,
+            max_fault_rows(self.options, self.unit, count),
+            self.options.level,
+            self.options.diagnostics,
+            others=self._runners_up(),
+        )
+        forecasts = [
+            runs.forecast_series(build, KF(), final, self.times, self.unit, count, self.options, column_factor)
+            for build, final, column_factor in ends
+        ]
+        self.forecast = runs.join_forecasts(forecasts)
+        for first in range(0, count, PIECE_ROWS):
+            piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
+            yield self._finish(piece, piece.pop("variance"), factor, piece.pop("prediction_half"), on_progress)
 
-def longest_rows(options: Options, unit: float, count: int) -> int:
-    """Say how many of `count` rows a fault may take.
+    def _runners_up(self) -> list[tuple[Any, dict[str, float]]]:
+        """List models that scored close to the selected one: one of them may impute gaps better."""
+        if self.choice is None or self.parameters != self.choice.parameters or self.values.shape[1] > 1:
+            return []
+        return [(parse(each.name), each.parameters) for each in self.choice.candidates[1 : 1 + NUM_RUNNERS_UP]]
+
+    def _finish(
+        self,
+        arrays: dict[str, Any],
+        variance: np.ndarray,
+        factor: float,
+        prediction_half: np.ndarray,
+        on_progress: Callable[[int], object],
+    ) -> dict[str, np.ndarray]:
+        """Add the intervals to a piece, and count its outliers."""
+        half = factor * np.sqrt(variance)
+        self.num_outliers += int(arrays["outlier"].sum())
+        self.num_weights += arrays["outlier"].size
+        self.fault_codes[self.done_rows : self.done_rows + len(half)] = arrays["fault"]
+        self.done_rows += len(half)
+        arrays["fault"] = np.array(retrospective.FAULTS)[arrays["fault"]]
+        on_progress(len(half))
+        mean = arrays["mean"]
+        arrays |= {"lower": mean - half, "upper": mean + half}
+        return arrays | {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+
+    def clean(self, on_progress: Callable[[int], object]) -> CleanedSeries:
+        """Filter the whole series.
+
+        Args:
+            on_progress: called with the number of rows of each piece.
+        """
+        whole: dict[str, Any] = {}
+        first = 0
+        for piece in self.pieces(on_progress):
+            for name, array in piece.items():
+                if name not in whole:
+                    whole[name] = np.empty((len(self.values), *array.shape[1:]), array.dtype)
+                whole[name][first : first + len(array)] = array
+            first += len(piece["mean"])
+        measured = np.isfinite(self.values)
+        diagnostics: dict[str, Any] = {
+            "standardised": _blank_missing(whole.pop("standardised", None), measured),
+            "nis": _blank_missing(whole.pop("nis", None), measured.any(1)),
+            "log_density": whole.pop("log_density", np.zeros(0)),
+        }
+        common: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(FittedSeries)}
+        common["rows"] = np.arange(len(self.values)) if self.rows is None else self.rows
+        return CleanedSeries(**common, **whole, **diagnostics)
+
+
+def max_fault_rows(options: Options, unit: float, count: int) -> int:
+    """Count the rows of the longest fault.
 
     Args:
-        options: how.
-        unit: the typical step, in the unit of the times.
-        count: of rows.
+        options: how to clean.
+        unit: typical step, in the unit of the times.
+        count: number of rows of the series.
     """
-    if options.longest_fault is None:
-        return retrospective.longest_fault(count)
-    longest = round(durations.rows_in("longest_fault", options.longest_fault, unit, options.dated))
+    if options.max_fault_length is None:
+        return retrospective.default_max_fault_rows(count)
+    longest = round(durations.rows_in("max_fault_length", options.max_fault_length, unit, options.dated))
     if longest >= count:
-        raise ValueError(f"longest_fault is {longest} rows, as long as the series of {count}: say less")
+        raise ValueError(f"max_fault_length is {longest} rows, but the series has only {count}: give a shorter one")
     return longest
 
 
-def plain_kinds(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Say of rows that a method judged what they are: it knows of outliers alone."""
+def faults_from_outliers(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Classify rows by the outliers of a method, which finds no bursts, shifts or drifts; fault codes, (T,)."""
     flagged = outlier if outlier.ndim == 1 else outlier.any(1)
-    spike, gap = retrospective.KINDS.index("spike"), retrospective.KINDS.index("gap")
+    spike, gap = retrospective.FAULTS.index("spike"), retrospective.FAULTS.index("gap")
     return np.where(np.isnan(values).all(1), gap, np.where(flagged, spike, 0)).astype(np.int8)  # inf is an outlier
 
 
-def _where_measured(array: np.ndarray | None, measured: np.ndarray) -> np.ndarray:
-    """Blank what was not measured; nothing where it was not kept."""
+def _blank_missing(array: np.ndarray | None, measured: np.ndarray) -> np.ndarray:
+    """Set entries of missing values to NaN; an empty array if there is none."""
     return np.zeros(0) if array is None else np.where(measured, array, np.nan)

@@ -6,19 +6,19 @@ import numpy as np
 
 from wolf.numerics import calendar_months
 
-SAMPLE = 100_000  # gaps that the typical one is found among
-EVEN = 1e-3  # share of the typical gap by which gaps may differ and still be called even
+MAX_SAMPLED_GAPS = 100_000  # from which the typical one is estimated
+EVEN_TOLERANCE = 1e-3  # relative difference between gaps that count as equal
 
 
 def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
-    """Measure the gaps before each row in typical steps.
+    """Compute the gap before each row, in typical steps.
 
     Args:
         times: (T,), sorted.
 
     Returns:
-        The typical step, in the unit of the times, and the gaps (T,); None instead where all are the same. Steps of
-        months, quarters or years in seconds are the same, whatever number of days they have.
+        The typical step, in the unit of the times, and the gaps (T,), or None if all are equal. Steps of months,
+        quarters or years in seconds count as equal, whatever their number of days.
 
     Example:
         >>> gaps_of(np.array([0.0, 10.0, 20.0, 45.0]))
@@ -29,10 +29,10 @@ def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
     if times is None or len(times) < 2:
         return 1.0, None
     steps = np.diff(times)
-    some = steps[:: max(1, len(steps) // SAMPLE)]
-    positive = some[some > 0]
+    sample = steps[:: max(1, len(steps) // MAX_SAMPLED_GAPS)]
+    positive = sample[sample > 0]
     unit = float(np.median(positive)) if positive.size else float(steps.max()) or 1.0
-    if max(steps.max() - unit, unit - steps.min()) <= EVEN * unit:
+    if max(steps.max() - unit, unit - steps.min()) <= EVEN_TOLERANCE * unit:
         return unit, None
     counted = calendar_months.months_since_first(times)
     if counted is not None:
@@ -43,22 +43,22 @@ def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
 
 
 def _in_months(counted: np.ndarray) -> tuple[float, np.ndarray]:
-    """Give the typical step and all steps, in seconds, each month as long as the others."""
+    """Compute the typical step and all steps, in seconds, with months of equal length."""
     steps = np.diff(counted)
     return float(np.median(steps)) * calendar_months.MONTH, steps * calendar_months.MONTH
 
 
-def stamps_ahead(last: float, unit: float, steps: int, origin: float | None) -> np.ndarray:
-    """List the times of even steps after the last one.
+def future_times(last: float, unit: float, steps: int, origin: float | None) -> np.ndarray:
+    """Compute the times of even steps after the last row.
 
     Args:
-        last: time.
-        unit: the typical step.
-        steps: how many.
-        origin: seconds since 1970 at which times are 0; None where they are no dates.
+        last: time of the last row.
+        unit: typical step.
+        steps: number of steps.
+        origin: Unix time in seconds at which times are 0; None if they are no dates.
 
     Example:
-        >>> stamps_ahead(30.0, 10.0, 2, None)
+        >>> future_times(30.0, 10.0, 2, None)
         array([40., 50.])
     """
     whole = _months(unit)
@@ -83,16 +83,16 @@ def describe_step(unit: float, dated: bool) -> str:
 
 
 def _months(unit: float) -> int:
-    """Say how many mean months a step has; 0 if that is no whole number."""
+    """Convert a step to mean months; 0 if that is no whole number."""
     whole = round(unit / calendar_months.MONTH)
     return whole if abs(unit - whole * calendar_months.MONTH) < 1.0 else 0
 
 
 class Order:
-    """Put rows in the order of time, and remember what had to be done.
+    """Sorts rows by time, and counts what had to be changed.
 
     Args:
-        times: of all rows; None keeps the rows as they are.
+        times: of all rows; None keeps the order of the rows.
     """
 
     def __init__(self, times: np.ndarray | None):
@@ -100,13 +100,13 @@ class Order:
         self.moved = self.shared = 0
         if times is not None and not np.all(np.isfinite(times)):
             row = int(np.flatnonzero(~np.isfinite(times))[0])
-            raise ValueError(f"row {row + 1} has no time stamp; every row needs one, or give no time column")
+            raise ValueError(f"row {row + 1} has no time stamp; every row needs one, or leave out the time column")
 
     def __call__(self, rows: np.ndarray | None) -> np.ndarray | None:
-        """Sort the rows of one series; rows of one moment stay as they came.
+        """Sort the rows of one series by time; the sort is stable.
 
         Args:
-            rows: of the series; None for all, as they came.
+            rows: of the series; None for all, in their own order.
         """
         if self.times is None:
             return rows
@@ -119,9 +119,9 @@ class Order:
         self.shared += int((steps == 0).sum())
         return rows
 
-    def tell(self, note: Callable[[str], None]) -> None:
-        """Say what was done."""
+    def report(self, on_note: Callable[[str], object]) -> None:
+        """Report how many rows were moved or share their time stamp."""
         if self.moved:
-            note(f"the time stamps went back {self.moved} times: sorted for filtering, written in the order read")
+            on_note(f"the time stamps went back {self.moved} times: sorted for filtering, written in the order read")
         if self.shared:
-            note(f"{self.shared} rows have the time stamp of the row before: taken as measurements of the same moment")
+            on_note(f"{self.shared} rows have the time stamp of the previous row: treated as simultaneous measurements")

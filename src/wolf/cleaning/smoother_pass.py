@@ -1,7 +1,7 @@
-"""One pass over a series of one column: forward, and back where asked for, in blocks of bounded memory.
+"""One forward pass over a series of one column, and a backward pass where requested, in blocks of bounded memory.
 
-The Kalman filter with a variance of its own for every reading, infinite where a reading is left out: what hindsight
-needs, again and again, while it judges which readings are faults.
+The Kalman filter with a variance of its own for every measurement, and NaN for each that is left out. The retrospective
+fault search runs it many times while it decides which measurements are faults.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from wolf import native
 from wolf.beliefs import Gaussian
 from wolf.engine.smoother import run_smoother
 from wolf.execution import backend_selection, xla_batching
+from wolf.execution.xla_batching import pad_rows, pad_to_power_of_two
 from wolf.inference.registry import KF
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
@@ -20,21 +21,20 @@ from wolf.runtime import malloc_trim
 from wolf.statespace import LinearModel
 from wolf.statespace.array_fields import replace
 
-BLOCK = 16_384  # rows of one compiled call
-SMALLEST = 256  # rows that a shorter series is padded to, so that many short ones share a program
-AHEAD = 1_024  # rows beyond a block that its smoothing looks at
+BLOCK_ROWS = 16_384  # rows of one compiled call
+LOOKAHEAD_ROWS = 1_024  # rows beyond a block that its smoothing uses
 
 Build = Callable[[np.ndarray | None], LinearModel]  # gaps -> model of one column
 
 
 class SmootherPass(NamedTuple):
-    """What a pass says.
+    """Result of a pass.
 
     Attributes:
         errors: one-step errors over their deviation, (T,); 0 where nothing was used.
         spread: variance of the one-step errors, (T,).
-        mean: of what a perfect sensor would say, (T,): smoothed if asked for, filtered otherwise.
-        variance: of that, (T,).
+        mean: of the noise-free signal, (T,): smoothed if requested, filtered otherwise.
+        variance: of the mean, (T,).
         final: state after the last row.
     """
 
@@ -45,7 +45,7 @@ class SmootherPass(NamedTuple):
     final: Any
 
 
-def sweep(
+def run_pass(
     build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray | None, smooth: bool = True
 ) -> SmootherPass:
     """Filter a series, and smooth it.
@@ -53,62 +53,62 @@ def sweep(
     Args:
         build: gaps -> model of one column.
         values: (T,), NaN where missing or left out.
-        noise: variance of each reading over the model's, (T,).
+        noise: variance of each measurement over the model's, (T,).
         gaps: before each row, (T,), in steps; None where all are 1.
-        smooth: whether to go back.
+        smooth: also run the backward pass.
     """
     count = len(values)
-    size = min(BLOCK, _bucket(count))
+    size = min(BLOCK_ROWS, pad_to_power_of_two(count))
     out = SmootherPass(np.empty(count), np.empty(count), np.empty(count), np.empty(count), None)
     even, method = build(None), KF()
     state: Any = None
-    waiting: Any = None
+    pending: Any = None
     for first in range(0, count, size):
         rows = slice(first, min(first + size, count))
         model = _block_model(build, even, gaps, noise, rows, size)
         state, saved = _forward(model, method, values[rows], size, state)
-        if not first and count > BLOCK:
+        if not first and count > BLOCK_ROWS:
             malloc_trim.trim_heap()
         length = rows.stop - rows.start
         out.errors[rows] = _standardised(saved, values[rows])
         out.spread[rows] = saved["innovation"][:length]
         if smooth:
-            if waiting is not None:
-                _back(out, waiting, (model, saved))
-            waiting = (rows, model, saved)
+            if pending is not None:
+                _smooth_block(out, pending, (model, saved))
+            pending = (rows, model, saved)
         else:
-            _put(out, rows, even, saved["means"][:length], saved["covs"][:length])
+            _store(out, rows, even, saved["means"][:length], saved["covs"][:length])
     if smooth:
-        _back(out, waiting, None)
+        _smooth_block(out, pending, None)
     return out._replace(final=state)
 
 
 def _block_model(
     build: Build, even: LinearModel, gaps: np.ndarray | None, noise: np.ndarray, rows: slice, size: int
 ) -> LinearModel:
-    model = even if gaps is None else build(_pad(gaps[rows], size, 1.0))
-    ratio = _pad(noise[rows], size, 1.0)
+    model = even if gaps is None else build(pad_rows(gaps[rows], size, 1.0))
+    ratio = pad_rows(noise[rows], size, 1.0)
     return replace(model, R=ratio[:, None, None] * np.asarray(even.R))  # type: ignore[no-any-return]
 
 
 def _forward(model: LinearModel, method: Any, values: np.ndarray, size: int, state: Any) -> tuple[Any, Any]:
-    padded = _pad(values[:, None], size, np.nan)
+    padded = pad_rows(values[:, None], size, np.nan)
     if state is not None:
         state = state._replace(t=np.zeros_like(state.t))
-    ready, _ = backend_selection.compile_filter("auto", [model], method, "float64", False, None, _kept)
+    ready, _ = backend_selection.compile_filter("auto", [model], method, "float64", False, None, _record)
     if ready is not None:
         final, saved = native.run_one(ready, padded, None, state)
     else:
         with precision("float64"):
             model, method = cast(model, "float64"), cast(method, "float64")
             state = method.init(model, None) if state is None else state
-            final, saved = xla_batching.run_one(model, method, padded, state=state, save=_kept)
-    # The rows beyond the last one are there to share programs: what is known after them is less than at the end.
+            final, saved = xla_batching.run_one(model, method, padded, state=state, save=_record)
+    # The padded rows share programs; the belief after them is wider than the one after the last row.
     last = len(values) - 1
     return final._replace(belief=final.belief._replace(mean=saved["means"][last], cov=saved["covs"][last])), saved
 
 
-def _kept(state: Any, info: Any) -> dict[str, Any]:
+def _record(state: Any, info: Any) -> dict[str, Any]:
     return {
         "means": state.mean,
         "covs": state.cov,
@@ -125,57 +125,47 @@ def _standardised(saved: dict[str, np.ndarray], values: np.ndarray) -> np.ndarra
     return np.where(np.isnan(values), 0.0, errors)
 
 
-def _back(out: SmootherPass, block: tuple[slice, LinearModel, dict[str, np.ndarray]], after: Any) -> None:
-    """Smooth a block with the first rows of the one after it."""
+def _smooth_block(out: SmootherPass, block: tuple[slice, LinearModel, dict[str, np.ndarray]], after: Any) -> None:
+    """Smooth a block together with the first rows of the next one."""
     rows, model, saved = block
     length = rows.stop - rows.start
     names = ("means", "covs", "predicted_means", "predicted_covs")
     arrays = {name: saved[name] for name in names}
-    lead = model
+    joined = model
     if after is not None:
-        later, told = after
-        arrays = {name: np.concatenate([arrays[name], told[name][:AHEAD]]) for name in names}
+        next_model, next_saved = after
+        arrays = {name: np.concatenate([arrays[name], next_saved[name][:LOOKAHEAD_ROWS]]) for name in names}
         if (model.F is not None and model.F.ndim == 3) or model.Q.ndim == 3:
-            joined = {name: _joined(getattr(model, name), getattr(later, name)) for name in ("F", "Q")}
-            lead = replace(model, **joined)
-    # Only the dynamics lead back, so the noise of readings, which varies, has no place in it.
-    lead = replace(lead, R=np.eye(1))
+            fields = {name: _extend(getattr(model, name), getattr(next_model, name)) for name in ("F", "Q")}
+            joined = replace(model, **fields)
+    # The backward pass uses the dynamics alone, so the varying measurement noise is replaced by a constant.
+    joined = replace(joined, R=np.eye(1))
     filtered = Gaussian(arrays["means"], arrays["covs"])
-    smoothed = _walk_back(lead, filtered, Gaussian(arrays["predicted_means"], arrays["predicted_covs"]))
-    _put(out, rows, model, smoothed.mean[:length], smoothed.cov[:length])
+    smoothed = _run_backward(joined, filtered, Gaussian(arrays["predicted_means"], arrays["predicted_covs"]))
+    _store(out, rows, model, smoothed.mean[:length], smoothed.cov[:length])
 
 
-def _walk_back(model: LinearModel, filtered: Gaussian, predicted: Gaussian) -> Gaussian:
-    """Smooth by native code, or by XLA what is not for it."""
-    moments = KF().linearization
+def _run_backward(model: LinearModel, filtered: Gaussian, predicted: Gaussian) -> Gaussian:
+    """Smooth by native code, or by XLA where native code does not apply."""
+    linearization = KF().linearization
     ready = backend_selection.compile_backward(
-        (model,), moments, "float64", None, native.SmootherSpec(scaled=False, ragged=False)
+        (model,), linearization, "float64", None, native.SmootherSpec(scaled=False, ragged=False)
     )
     if ready is not None:
         one, other = (Gaussian(each.mean[None], each.cov[None]) for each in (filtered, predicted))
         found = native.run_smoother(ready, one, other)
-        if np.isfinite(found.cov[0, 0]).all():  # otherwise a direction without spread, which takes eigenvectors
+        if np.isfinite(found.cov[0, 0]).all():  # otherwise the covariance is singular, and XLA uses eigenvectors
             return Gaussian(found.mean[0], found.cov[0])
     with precision("float64"):
-        return to_numpy(run_smoother(cast(model, "float64"), moments, filtered, predicted))  # type: ignore[no-any-return]
+        return to_numpy(run_smoother(cast(model, "float64"), linearization, filtered, predicted))  # type: ignore[no-any-return]
 
 
-def _joined(first: Any, second: Any) -> Any:
-    return first if first is None or first.ndim == 2 else np.concatenate([first, second[:AHEAD]])
+def _extend(first: Any, second: Any) -> Any:
+    return first if first is None or first.ndim == 2 else np.concatenate([first, second[:LOOKAHEAD_ROWS]])
 
 
-def _put(out: SmootherPass, rows: slice, model: LinearModel, means: np.ndarray, covs: np.ndarray) -> None:
+def _store(out: SmootherPass, rows: slice, model: LinearModel, means: np.ndarray, covs: np.ndarray) -> None:
     row = np.asarray(model.H)[0]
     out.mean[rows] = means @ row
-    # One product with all entries: of small matrices, one by one takes longer than the filter.
+    # One product over all entries: products of many small matrices take longer than the filter.
     out.variance[rows] = np.maximum(covs.reshape(len(covs), -1) @ np.outer(row, row).ravel(), 0.0)
-
-
-def _bucket(count: int) -> int:
-    return max(SMALLEST, 1 << (count - 1).bit_length())
-
-
-def _pad(array: np.ndarray, length: int, blank: float) -> np.ndarray:
-    if len(array) == length:
-        return array
-    return np.concatenate([array, np.full((length - len(array), *array.shape[1:]), blank)])

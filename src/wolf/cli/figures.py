@@ -1,4 +1,4 @@
-"""Pictures as files."""
+"""Writing of figures."""
 
 from pathlib import Path
 from typing import Any
@@ -7,11 +7,11 @@ from wolf.runtime.checkpoints import atomic
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure, whole or not at all.
+    """Write a figure atomically.
 
     Args:
         figure: of matplotlib.
-        path: its ending says which kind.
+        path: of the file; its suffix selects the format.
     """
     with atomic(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower())

@@ -1,9 +1,10 @@
-"""Commands that read a file: `wolf filter`, `look`, `compare` and `tune`. The work is done elsewhere."""
+"""Commands that read a file: `wolf filter`, `inspect`, `compare` and `tune`; implementations are in `commands`."""
 
 import dataclasses
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,17 +12,21 @@ from wolf.cli import shell_completion
 from wolf.cli.options import (
     METHOD_HELP,
     InputError,
+    echo_summary,
     examples,
     file_options,
-    inputs,
+    input_files,
     load,
     model_options,
     talk_options,
-    tell,
-    tell_size,
+    warn_if_large,
 )
-from wolf.cli.progress import Progress
+from wolf.cli.progress import progress_bar
 from wolf.runtime.gc_pause import gc_paused
+
+if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JAX
+    from wolf.cleaning import FittedSeries, Options
+    from wolf.cleaning.load import LoadedTable
 
 
 @click.command(
@@ -35,28 +40,32 @@ from wolf.runtime.gc_pause import gc_paused
 @file_options
 @model_options
 @click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)
-@click.option("--live", is_flag=True, help="Say of each row only what could be known at its time.")
-@click.option("--smooth", is_flag=True, help="Use the whole series, and judge readings as --method does.")
-@click.option("--patience", help="With --live: how long refused readings must agree to be believed, as 2h or 12 rows.")
+@click.option("--causal", is_flag=True, help="Use only the past of each row.")
+@click.option("--smooth", is_flag=True, help="Smooth the whole series with the weights of --method.")
 @click.option(
-    "--longest-fault", help="How long a fault may last, as 2h or 12 rows; what stays away longer has shifted."
+    "--patience",
+    help="With --causal: duration of consistent rejections that are accepted as a jump, such as 2h or 12 rows.",
 )
-@click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to look ahead, added as rows.")
+@click.option(
+    "--max-fault-length", help="Longest fault, such as 2h or 12 rows; a longer deviation is a shift of the level."
+)
+@click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to forecast, added as rows.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
 @click.option(
     "--out",
-    help="File to write: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.",
+    help="Output file: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.",
     shell_complete=shell_completion.files,
 )
-@click.option("--report", help="HTML page to write, in one file.", shell_complete=shell_completion.files)
-@click.option("--strict", is_flag=True, help="End with exit code 1 if a series of --by could not be filtered.")
+@click.option("--report", help="HTML report to write, in one file.", shell_complete=shell_completion.files)
+@click.option("--strict", is_flag=True, help="Exit with code 1 if a series of --by could not be filtered.")
 @talk_options
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
-    """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
+    """Clean the measurements in FILE (CSV, Parquet, Arrow; - for standard input).
 
-    Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading),
-    weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
-    came before and after it. Variances that --set does not give are fitted.
+    Writes the columns of FILE, followed by: mean with lower and upper (estimate of the signal), prediction_lower and
+    prediction_upper (interval of a measurement), weight, outlier, fault (spike, burst, stuck, dropout, drift; also
+    shift and gap) and cleaned. Each measurement is judged by those before and after it, unless --causal. Variances that
+    --set does not give are fitted.
     """
     if os.path.isdir(source):
         raise InputError(f"{source} is a folder: `wolf dataset`, of the package wolf-fleet, filters folders of Parquet")
@@ -66,9 +75,8 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         from wolf.runtime import malloc_trim
 
     malloc_trim.share_arena()
-    names = ("smooth", "forecast", "level", "model", "live", "patience", "longest_fault")
-    chosen = Options(
-        **{name: options[name] for name in names},
+    chosen = Options.from_mapping(
+        options,
         method=filter.parse_method(method),
         parameters=filter.parse_settings(options["settings"]),
         diagnostics=report is not None,
@@ -77,56 +85,69 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     io.check_table(target)
     if report is not None:
         io.check_target(report)
-    io.check_apart(inputs(options["model"], source), {"--out": target, "--report": report})
-    read = load(source, options)
-    tell_size(options["model"], options["quiet"])
-    if read.axis is not None and read.axis.origin is not None:
-        chosen = dataclasses.replace(chosen, dated=True, origin=read.axis.origin / 1e9)
-    with Progress(f"Filtering {len(read.values):,} rows", read.values.size, options["quiet"]) as progress:
-        series = _clean(read, chosen, target, report is not None, progress)
+    io.check_apart(input_files(options["model"], source), {"--out": target, "--report": report})
+    loaded = load(source, options)
+    warn_if_large(options["model"], options["quiet"])
+    if loaded.axis is not None and loaded.axis.origin is not None:
+        chosen = dataclasses.replace(chosen, dated=True, origin=loaded.axis.origin / 1e9)
+    with progress_bar(f"Filtering {len(loaded.values):,} rows", loaded.values.size, options["quiet"]) as bar:
+        series = _clean(loaded, chosen, target, report is not None, bar.update)
     wrote = ["standard output" if target == "-" else target]
     if report is not None:
-        from wolf.reports import write_report
-
-        origin = None if read.axis is None else read.axis.origin
-        titles = read.names if read.place is None else ["metres east", "metres north"]
-        named: Any = {"names": titles, "time": read.time, "notes": read.notes, "failed": read.failed}
-        with Progress("Writing the page", quiet=options["quiet"]):
-            write_report(report, read.table.name, series, chosen, origin=origin, **named)
+        _write_report(report, loaded, series, chosen, options["quiet"])
         wrote.append(f"{report} (open it in a browser)")
-    told = (read, series, chosen, wrote)
-    how = (options["as_json"], options["quiet"])
-    tell(filter.summary(*told), filter.facts(*told), *how, err=target == "-")
-    if read.failed and options["strict"]:
+    results = (loaded, series, chosen, wrote)
+    echo_summary(
+        filter.summary(*results), filter.facts(*results), options["as_json"], options["quiet"], err=target == "-"
+    )
+    if loaded.failed and options["strict"]:
         raise click.exceptions.Exit(1)
 
 
-def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress) -> Any:
-    """Clean readings, or tracks, and write them."""
-    from wolf.cli.commands import filter, filter_output
-    from wolf.cli.commands import track as tracking
+def _clean(
+    loaded: "LoadedTable", chosen: "Options", target: str, whole: bool, on_progress: Callable[[int], object]
+) -> "Sequence[FittedSeries]":
+    """Clean series or tracks, and write them."""
+    from wolf.cli.commands import filter, filter_output, track
 
-    if read.place is not None:
-        tracks = tracking.run(read, chosen, progress)
-        tracking.write(target, read, tracks)
-        return [track.series for track in tracks]
-    if Path(target).suffix.lower() == tracking.GPX:
-        raise ValueError(f"{target} is for tracks: {read.table.name} has no columns of latitude and longitude")
-    series: Any = (filter.run if whole else filter.start)(read, chosen, progress)
-    filter_output.write(target, read, series, progress)
+    if loaded.place is not None:
+        tracks = track.run(loaded, chosen, on_progress)
+        track.write(target, loaded, tracks)
+        return [each.series for each in tracks]
+    if Path(target).suffix.lower() == track.GPX:
+        raise ValueError(f"{target} is for tracks: {loaded.table.name} has no columns of latitude and longitude")
+    series = (filter.clean_series if whole else filter.start)(loaded, chosen, on_progress)
+    filter_output.write(target, loaded, series, on_progress)
     return series
 
 
-@click.command(epilog=examples("wolf look readings.csv", "wolf look readings.csv --json"))
+def _write_report(path: str, loaded: "LoadedTable", series: Any, chosen: "Options", quiet: bool) -> None:
+    from wolf.reports import write_report
+
+    with progress_bar("Writing the report", quiet=quiet):
+        write_report(
+            path,
+            loaded.table.name,
+            series,
+            chosen,
+            origin=None if loaded.axis is None else loaded.axis.origin,
+            names=loaded.names if loaded.place is None else ["metres east", "metres north"],
+            time=loaded.time,
+            notes=loaded.notes,
+            failed=loaded.failed,
+        )
+
+
+@click.command("inspect", epilog=examples("wolf inspect readings.csv", "wolf inspect readings.csv --json"))
 @file_options
 @talk_options
-def look(source: str, **options: Any) -> None:
-    """Say what is in FILE and what `wolf filter` would do with it, without doing it."""
+def inspect_command(source: str, **options: Any) -> None:
+    """Describe the columns of FILE, and preview how `wolf filter` will interpret it."""
     from wolf.cli.commands import inspect
 
-    with Progress(f"Looking at {source}", quiet=options["quiet"]):
-        seen = inspect.look(source, options)
-    tell(inspect.words(seen), seen, options["as_json"], options["quiet"])
+    with progress_bar(f"Inspecting {source}", quiet=options["quiet"]):
+        found = inspect.inspect_file(source, options)
+    echo_summary(inspect.format_text(found), found, options["as_json"], options["quiet"])
 
 
 @click.command(
@@ -140,19 +161,19 @@ def look(source: str, **options: Any) -> None:
     "--method",
     "names",
     multiple=True,
-    help="Method to compare; repeat it for several. Default: the usual ones.",
+    help="Method to compare; repeat for several. Default: a selection of common ones.",
     shell_complete=shell_completion.methods,
 )
 @talk_options
 def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
-    """Compare methods on the readings in FILE, by how well they predict the next one."""
+    """Compare methods by their one-step predictions of the measurements in FILE."""
     from wolf.cli.commands import compare as comparing
 
-    read = load(source, options)
-    tell_size(options["model"], options["quiet"])
-    with Progress("Fitting", quiet=options["quiet"]) as progress:
-        found = comparing.compare(read, options["model"], options["settings"], names, progress)
-    tell(comparing.table(found), comparing.facts(found), options["as_json"], options["quiet"])
+    loaded = load(source, options)
+    warn_if_large(options["model"], options["quiet"])
+    with progress_bar("Fitting", quiet=options["quiet"]) as bar:
+        found = comparing.compare(loaded, options["model"], options["settings"], names, bar)
+    echo_summary(comparing.table(found), comparing.facts(found), options["as_json"], options["quiet"])
 
 
 @click.command(epilog=examples("wolf tune readings.csv --method WoLF-TMD"))
@@ -162,17 +183,17 @@ def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
     "--method",
     default="WoLF-MD",
     show_default=True,
-    help="Method with a threshold.",
+    help="Method whose threshold is tuned.",
     shell_complete=shell_completion.methods,
 )
 @talk_options
 def tune(source: str, method: str, **options: Any) -> None:
-    """Choose the threshold of a method for the readings in FILE, by how well it predicts."""
+    """Tune the threshold of a method on the measurements in FILE, by its one-step predictions."""
     from wolf.cli.commands import compare as comparing
 
-    read = load(source, options)
-    tell_size(options["model"], options["quiet"])
-    with Progress("Fitting", quiet=options["quiet"]) as progress:
-        tuned, command = comparing.tune(read, source, options["model"], options["settings"], method, progress)
+    loaded = load(source, options)
+    warn_if_large(options["model"], options["quiet"])
+    with progress_bar("Fitting", quiet=options["quiet"]) as bar:
+        tuned, command = comparing.tune(loaded, source, options["model"], options["settings"], method, bar)
     facts = {"method": method, "option": tuned.name, "value": tuned.value, "score": tuned.score, "use": command}
-    tell(f"{tuned}\nUse it: {command}", facts, options["as_json"], options["quiet"])
+    echo_summary(f"{tuned}\nUse it: {command}", facts, options["as_json"], options["quiet"])

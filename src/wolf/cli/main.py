@@ -1,4 +1,4 @@
-"""What a person types: the command `wolf` and its errors. The commands below it lie in files of their own."""
+"""The command `wolf` and its error handling; subcommands are in the modules next to this one."""
 
 import gc
 import os
@@ -9,21 +9,21 @@ import click
 
 from wolf.cli import file_commands, model_commands
 from wolf.cli.options import InputError
-from wolf.cli.plugins import Pluggable
+from wolf.cli.plugins import PluginGroup
 from wolf.runtime import signals
 
-SELDOM = 50_000  # new objects between two looks for cycles: the imports of a command make many that stay
-TRACEBACK = "WOLF_TRACEBACK"  # set in the environment, it shows where an error comes from
+GC_THRESHOLD = 50_000  # new objects between two collections: the imports of a command create many that stay
+TRACEBACK = "WOLF_TRACEBACK"  # environment variable that enables tracebacks
 
 
-class Bug(click.ClickException):
-    """Nobody foresaw this: one line, exit code 70 (that of an internal error, in sysexits.h)."""
+class InternalError(click.ClickException):
+    """An unexpected error: one line, exit code 70 (EX_SOFTWARE of sysexits.h)."""
 
     exit_code = 70
 
 
-class OneLineErrors(Pluggable):
-    """A group whose commands end in one line, not in a traceback, whatever happens."""
+class OneLineErrors(PluginGroup):
+    """A group whose errors are one line, never a traceback."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run as a program."""
@@ -41,35 +41,35 @@ class OneLineErrors(Pluggable):
             raise
         except KeyboardInterrupt:
             raise click.exceptions.Exit(signals.SIGINT_EXIT_CODE) from None
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of the output has closed it
             os._exit(0)
         except Exception as error:
             if os.environ.get(TRACEBACK):
                 traceback.print_exc()
             if isinstance(error, ValueError | OSError | ImportError | MemoryError):
                 raise InputError(_one_line(error)) from error
-            words = f"this is a bug in wolf, please report it: {type(error).__name__}: {_one_line(error)}"
-            raise Bug(f"{words} (set {TRACEBACK}=1 to see where it comes from)") from error
+            message = f"this is a bug in wolf, please report it: {type(error).__name__}: {_one_line(error)}"
+            raise InternalError(f"{message} (set {TRACEBACK}=1 for a traceback)") from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="wolf-filter", prog_name="wolf")
 def main() -> None:
-    """Filter time series with Kalman filters that outliers do not break."""
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # the other pools keep what they once had
-    gc.set_threshold(SELDOM)
+    """Filter time series with outlier-robust Kalman filters."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # the other pools do not return memory to the system
+    gc.set_threshold(GC_THRESHOLD)
 
 
 for command in (
-    *(file_commands.filter_command, file_commands.look, file_commands.compare, file_commands.tune),
+    *(file_commands.filter_command, file_commands.inspect_command, file_commands.compare, file_commands.tune),
     *(model_commands.simulate, model_commands.certify, model_commands.export, model_commands.demo),
-    *(model_commands.list_models, model_commands.list_methods),
+    *(model_commands.list_models, model_commands.list_methods, model_commands.manual),
 ):
     main.add_command(command)
 
 
 def _one_line(error: BaseException) -> str:
-    words = str(error) or type(error).__name__
+    message = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
-        words = error.strerror + (f": {error.filename}" if error.filename else "")
-    return " ".join(words.split())
+        message = error.strerror + (f": {error.filename}" if error.filename else "")
+    return " ".join(message.split())

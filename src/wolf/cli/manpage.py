@@ -1,4 +1,4 @@
-"""The manual, written from the commands themselves: for `man`, and as a page of the documentation."""
+"""Manual of all commands, generated from their help: for `man`, and as a page of the documentation."""
 
 import re
 from collections.abc import Iterator
@@ -6,67 +6,67 @@ from typing import NamedTuple
 
 import click
 
-SUMMARY = "filter time series with Kalman filters that outliers do not break"
+SUMMARY = "filter time series with outlier-robust Kalman filters"
 VARIABLES = {
     "WOLF_CACHE": "Folder for compiled programs, or off for none. Default: ~/.cache/wolf, or below XDG_CACHE_HOME.",
-    "WOLF_TRACEBACK": "Set it to see where an error comes from.",
+    "WOLF_TRACEBACK": "If set, errors show a traceback.",
 }
 CODES = {
-    "0": "All is well.",
+    "0": "Success.",
     "1": "A series of --by could not be filtered, with --strict.",
-    "2": "An option or a file is at fault; one line says which.",
-    "70": "A bug.",
-    "130": "Ended by Ctrl-C; no file is left behind.",
+    "2": "Invalid option or file; one line names it.",
+    "70": "Internal error.",
+    "130": "Interrupted by Ctrl-C; no incomplete file is left.",
 }
 
 
 class CommandEntry(NamedTuple):
-    """One command.
+    """Manual entry of one command.
 
     Attributes:
         name: of the command.
-        usage: what follows after its name.
-        words: what it does, in paragraphs.
-        options: how each is written, and what it means.
-        examples: commands to type.
+        usage: arguments after its name.
+        paragraphs: description.
+        options: syntax and meaning of each.
+        examples: command lines.
     """
 
     name: str
     usage: str
-    words: list[str]
+    paragraphs: list[str]
     options: list[tuple[str, str]]
     examples: list[str]
 
 
 def entries(group: click.Group) -> Iterator[CommandEntry]:
-    """Go through the commands of a group, those of other packages aside."""
+    """List the commands of a group, without those of other packages."""
     for name in sorted(group.commands):
         command = group.commands[name]
         ctx = click.Context(command, info_name=f"wolf {name}", help_option_names=["-h", "--help"])
         paragraphs = re.split(r"\n\s*\n", (command.help or "").strip())
-        told = [parameter.get_help_record(ctx) for parameter in command.get_params(ctx)]
+        records = [parameter.get_help_record(ctx) for parameter in command.get_params(ctx)]
         lines = (command.epilog or "").splitlines()
         yield CommandEntry(
             name,
             " ".join(command.collect_usage_pieces(ctx)),
             [" ".join(each.replace("\b", "").split()) for each in paragraphs],
-            [(_short(left), " ".join(right.split())) for left, right in filter(None, told) if right],
+            [(_short(left), " ".join(right.split())) for left, right in filter(None, records) if right],
             [line.strip() for line in lines if line.startswith("  ")],
         )
 
 
 def _short(option: str) -> str:
-    """Leave out that a number has limits: the text beside it tells them."""
+    """Remove the remark that a number has a range."""
     return option.replace(" RANGE", "")
 
 
 def roff(group: click.Group) -> str:
-    """Write the page for `man`."""
+    """Format the page for `man`."""
     lines = ['.TH WOLF 1 "" "" "wolf"', ".SH NAME", f"wolf \\- {_plain(SUMMARY)}"]
     lines += [".SH SYNOPSIS", ".B wolf", "COMMAND [OPTIONS] ...", ".SH COMMANDS"]
     for entry in entries(group):
         lines += [f".SS wolf {_plain(entry.name)} {_plain(entry.usage)}"]
-        lines += [line for words in entry.words for line in (".PP", _plain(words))]
+        lines += [line for paragraph in entry.paragraphs for line in (".PP", _plain(paragraph))]
         lines += [line for left, right in entry.options for line in (".TP", f".B {_plain(left)}", _plain(right))]
         if entry.examples:
             lines += [".PP", "Examples:", ".nf", *(f"    {_plain(each)}" for each in entry.examples), ".fi"]
@@ -77,17 +77,17 @@ def roff(group: click.Group) -> str:
 
 
 def _plain(text: str) -> str:
-    """Say it so that roff takes no letter for a command."""
+    """Escape text for roff."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\\&" + text if text.startswith((".", "'")) else text
 
 
 def markdown(group: click.Group) -> str:
-    """Write the sections of the page in the documentation."""
+    """Format the sections of the page in the documentation."""
     lines = []
     for entry in entries(group):
         lines += ["", f"## wolf {entry.name}", "", f"    wolf {entry.name} {entry.usage}"]
-        lines += [line for words in entry.words for line in ("", words)]
+        lines += [line for paragraph in entry.paragraphs for line in ("", paragraph)]
         if entry.options:
             lines += ["", "| option | |", "|---|---|"]
             lines += [f"| `{left.replace('|', chr(92) + '|')}` | {_cell(right)} |" for left, right in entry.options]

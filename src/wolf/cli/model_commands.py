@@ -1,4 +1,4 @@
-"""Commands about models and methods: `wolf simulate`, `certify`, `export`, `models`, `methods` and `demo`."""
+"""Commands about models and methods: `wolf simulate`, `certify`, `export`, `models`, `methods`, `demo`, `manual`."""
 
 import dataclasses
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from wolf.cli import shell_completion
-from wolf.cli.options import METHOD_HELP, InputError, examples, inputs, talk_options, tell
-from wolf.cli.progress import Progress
+from wolf.cli.options import METHOD_HELP, InputError, echo_summary, examples, input_files, talk_options
+from wolf.cli.progress import progress_bar
 
-PICTURES = (".png", ".pdf", ".svg")
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 
 @click.command(
@@ -27,7 +27,11 @@ PICTURES = (".png", ".pdf", ".svg")
     shell_complete=shell_completion.models,
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance. Default: 1 for noise, 0.1 else."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="Variance. Default: 1 for the noise, 0.1 for others.",
 )
 @click.option("--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Number of rows.")
 @click.option(
@@ -51,23 +55,23 @@ PICTURES = (".png", ".pdf", ".svg")
     "--out",
     default="-",
     show_default=True,
-    help="File to write; - for standard output.",
+    help="Output file; - for standard output.",
     shell_complete=shell_completion.files,
 )
 @talk_options
 def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
-    """Make readings with known truth and outliers, to try things on."""
+    """Simulate measurements with known truth and outliers."""
     from wolf.cleaning import io
     from wolf.cli.commands import filter
     from wolf.cli.commands import simulate as simulating
 
     io.check_table(out)
-    io.check_apart(inputs(options["model"]), {"--out": out})
+    io.check_apart(input_files(options["model"]), {"--out": out})
     table = simulating.simulate(parameters=filter.parse_settings(settings), **options)
     simulating.write(out, table)
-    words = f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}"
+    text = f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}"
     facts = {"wrote": out, "rows": table.num_rows, "columns": table.column_names}
-    tell(words, facts, as_json, quiet or out == "-", err=out == "-")
+    echo_summary(text, facts, as_json, quiet or out == "-", err=out == "-")
 
 
 @click.command(
@@ -82,14 +86,14 @@ def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **
 @click.option(
     "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
 )
-@click.option("--out", help="JSON file to write the certificate to.", shell_complete=shell_completion.files)
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Picture to draw: .png, .pdf or .svg.")
+@click.option("--out", help="JSON file for the certificate.", shell_complete=shell_completion.files)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Figure to write: .png, .pdf or .svg.")
 @click.option(
     "--trials",
     type=click.IntRange(min=0),
     default=64,
     show_default=True,
-    help="Number of trials at each level; 0 for none.",
+    help="Number of Monte Carlo trials at each level; 0 for none.",
 )
 @click.option(
     "--steps", type=click.IntRange(min=20), default=300, show_default=True, help="Number of steps of a trial."
@@ -99,9 +103,9 @@ def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **
 def certify(
     model: str, out: str | None, plot: Path | None, seed: int, as_json: bool, quiet: bool, **options: Any
 ) -> None:
-    """Say how robust a method is on MODEL (see `wolf models`): bounds, recovery, breakdown."""
-    if plot is not None and plot.suffix.lower() not in PICTURES:
-        raise InputError(f"--plot must end in {', '.join(PICTURES)}; got {plot.name}")
+    """Certify the robustness of a method on MODEL (see `wolf models`): bounds, recovery, breakdown."""
+    if plot is not None and plot.suffix.lower() not in FIGURE_SUFFIXES:
+        raise InputError(f"--plot must end in {', '.join(FIGURE_SUFFIXES)}; got {plot.name}")
     from wolf.cleaning import io
     from wolf.cli.commands import certify as certifying
 
@@ -109,12 +113,12 @@ def certify(
     for path in (target, out):
         if path is not None:
             io.check_target(path)
-    io.check_apart(inputs(model), {"--out": out, "--plot": target})
+    io.check_apart(input_files(model), {"--out": out, "--plot": target})
     if out is not None and Path(out).suffix.lower() != ".json":
         raise InputError(f"--out must end in .json; got {out}. --json prints the certificate instead")
-    with Progress("Certifying", quiet=quiet):
-        words, facts = certifying.run(model, out=out, plot=target, key=seed, **options)
-    tell(words, facts, as_json, quiet)
+    with progress_bar("Certifying", quiet=quiet):
+        text, facts = certifying.run(model, out=out, plot=target, key=seed, **options)
+    echo_summary(text, facts, as_json, quiet)
 
 
 @click.command(
@@ -131,26 +135,26 @@ def certify(
     type=click.Choice(["float32", "float64"]),
     default="float32",
     show_default=True,
-    help="Precision of the C.",
+    help="Floating-point type of the C code.",
 )
 @click.option(
     "--out",
     default="filter.c",
     show_default=True,
-    help="C file to write, with its header beside it.",
+    help="C file to write, with its header in the same folder.",
     shell_complete=shell_completion.files,
 )
 @talk_options
 def export(model: str, settings: tuple[str, ...], columns: int, out: str, **options: Any) -> None:
-    """Write the filter of a MODEL as C, for a machine that has no Python."""
+    """Write the filter of a MODEL as C, for a machine without Python."""
     from wolf.cleaning import io
     from wolf.cli.commands import export as exporting
     from wolf.cli.commands import filter
 
-    io.check_apart(inputs(model), {"--out": out})
+    io.check_apart(input_files(model), {"--out": out})
     given = filter.parse_settings(settings)
     made = exporting.export(model, given, columns, out, method=options["method"], dtype=options["dtype"])
-    tell(repr(made), dataclasses.asdict(made), options["as_json"], options["quiet"])
+    echo_summary(repr(made), dataclasses.asdict(made), options["as_json"], options["quiet"])
 
 
 @click.command("models", epilog=examples("wolf models"))
@@ -160,7 +164,7 @@ def list_models(as_json: bool) -> None:
     from wolf.models import names
     from wolf.models.registry import describe
 
-    tell(describe(), {"models": names()}, as_json, False)
+    echo_summary(describe(), {"models": names()}, as_json, False)
 
 
 @click.command("methods", epilog=examples("wolf methods"))
@@ -171,7 +175,7 @@ def list_methods(as_json: bool) -> None:
 
     described = {row.name: row.description for row in rows()}
     width = max(map(len, described)) + 2
-    tell("\n".join(f"{name:<{width}}{words}" for name, words in described.items()), described, as_json, False)
+    echo_summary("\n".join(f"{name:<{width}}{text}" for name, text in described.items()), described, as_json, False)
 
 
 @click.command(epilog=examples("wolf demo --out demo.png"))
@@ -180,7 +184,7 @@ def list_methods(as_json: bool) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     default="wolf-demo.png",
     show_default=True,
-    help="Picture to draw: .png, .pdf or .svg.",
+    help="Figure to write: .png, .pdf or .svg.",
 )
 @click.option(
     "--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Number of steps of a track."
@@ -190,14 +194,14 @@ def list_methods(as_json: bool) -> None:
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
-    help="Number of tracks for each kind of data.",
+    help="Number of tracks per data set.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=314, show_default=True, help="Seed of all random numbers.")
 @talk_options
 def demo(out: Path, steps: int, trials: int, seed: int, as_json: bool, quiet: bool) -> None:
-    """Compare a robust filter with a Kalman filter on dirty data: a table and a picture."""
-    if out.suffix.lower() not in PICTURES:
-        raise InputError(f"--out must end in {', '.join(PICTURES)}; got {out.name}")
+    """Compare robust filters with the Kalman filter on data with outliers: a table and a figure."""
+    if out.suffix.lower() not in FIGURE_SUFFIXES:
+        raise InputError(f"--out must end in {', '.join(FIGURE_SUFFIXES)}; got {out.name}")
     from wolf.cleaning import io
     from wolf.cli.commands import demo as experiment
     from wolf.cli.figures import save
@@ -205,16 +209,26 @@ def demo(out: Path, steps: int, trials: int, seed: int, as_json: bool, quiet: bo
     io.check_target(str(out))
     config = experiment.Config(steps, trials, seed)
 
-    def say(words: str, **options: Any) -> None:
+    def echo(text: str, newline: bool = True) -> None:
         if not (as_json or quiet):
-            click.echo(words, **options)
+            click.echo(text, nl=newline)
 
-    say(experiment.introduction(config))
-    results = experiment.run(config, lambda words: say(words, nl=False))
+    echo(experiment.introduction(config))
+    results = experiment.run(config, lambda text: echo(text, newline=False))
     try:
         save(experiment.picture(config, results.tracks), out)
-        drawn = f"Picture: {out}"
+        drawn = f"Figure: {out}"
     except ModuleNotFoundError as error:
-        drawn = f"No picture this time. {error}"
-    facts = {"rows": [row._asdict() for row in results.rows], "picture": drawn.removeprefix("Picture: ")}
-    tell(f"{experiment.table(config, results.rows)}\n{drawn}", facts, as_json, quiet)
+        drawn = f"No figure: {error}"
+    facts = {"rows": [row._asdict() for row in results.rows], "picture": drawn.removeprefix("Figure: ")}
+    echo_summary(f"{experiment.table(config, results.rows)}\n{drawn}", facts, as_json, quiet)
+
+
+@click.command(epilog=examples("wolf manual | man -l -", "wolf manual --markdown > commands.md"))
+@click.option("--markdown", is_flag=True, help="Print Markdown instead of a page for man.")
+def manual(markdown: bool) -> None:
+    """Print the manual of all commands."""
+    from wolf.cli import manpage
+    from wolf.cli.main import main
+
+    click.echo(manpage.markdown(main) if markdown else manpage.roff(main), nl=False)

@@ -1,6 +1,6 @@
-"""Commands that come with other packages: an entry point in the group `wolf.commands` is a command of `wolf`.
+"""Commands of other packages: an entry point in the group `wolf.commands` is a command of `wolf`.
 
-Entry points are read only for a name that `wolf` itself does not have, and for the list of `wolf --help`.
+Entry points are read only for a name that is no command of `wolf` itself, and for the list of `wolf --help`.
 """
 
 from importlib import metadata
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 GROUP = "wolf.commands"
-ELSEWHERE = {  # commands that belong to the project and not to this package: what they do, and how to get them
+COMMANDS_OF_OTHER_PACKAGES = {  # of this project: summary, and how to install them
     "reproduce": (
         "Run the paper's experiments (with the package wolf-paper).",
         "wolf reproduce comes with the package wolf-paper: run `pip install . ./paper` in a clone of the repository, "
@@ -30,13 +30,13 @@ ELSEWHERE = {  # commands that belong to the project and not to this package: wh
 }
 
 
-class Pluggable(click.Group):
-    """A group that also has the commands of other packages; its own come first."""
+class PluginGroup(click.Group):
+    """A group with the commands of other packages; its own commands take precedence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the names of all commands."""
         others = (point.name for point in metadata.entry_points(group=GROUP))
-        return sorted({*super().list_commands(ctx), *ELSEWHERE, *others})
+        return sorted({*super().list_commands(ctx), *COMMANDS_OF_OTHER_PACKAGES, *others})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Find a command by name."""
@@ -44,13 +44,13 @@ class Pluggable(click.Group):
 
 
 def load(name: str) -> click.Command | None:
-    """Find a command of another package; one that is missing or broken says so when it is run.
+    """Find a command of another package; one that is missing or broken raises its error when it is run.
 
     Args:
-        name: as it is typed after `wolf`.
+        name: of the command.
 
     Returns:
-        The command, or None if nobody has one of that name.
+        The command, or None if there is none of that name.
 
     Example:
         >>> load("nonsense") is None
@@ -59,16 +59,16 @@ def load(name: str) -> click.Command | None:
     for point in metadata.entry_points(group=GROUP, name=name):
         try:
             return point.load()
-        except Exception as error:  # what others install must not take `wolf --help` down
-            return _excuse(name, "Broken.", f"wolf {name} could not be loaded from {point.value}: {error!r}")
-    return _excuse(name, *ELSEWHERE[name]) if name in ELSEWHERE else None
+        except Exception as error:  # a broken plugin must not break `wolf --help`
+            return _failing_command(name, "Broken.", f"wolf {name} could not be loaded from {point.value}: {error!r}")
+    return _failing_command(name, *COMMANDS_OF_OTHER_PACKAGES[name]) if name in COMMANDS_OF_OTHER_PACKAGES else None
 
 
-def _excuse(name: str, summary: str, message: str) -> click.Command:
-    """Make a command that, whatever its arguments, ends with a message."""
+def _failing_command(name: str, summary: str, message: str) -> click.Command:
+    """Create a command that raises an error with a message, whatever its arguments."""
 
-    def say(**given: Any) -> None:
+    def fail(**options: Any) -> None:
         raise ImportError(message)
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return click.Command(name, anything, say, help=summary, add_help_option=False)
+    return click.Command(name, anything, fail, help=summary, add_help_option=False)

@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 PACKAGE = Path(__file__).parents[1]
-HEAD = 50  # lines of a file among which its column names are looked for
+MAX_HEAD_LINES = 50  # of a file, among which its column names are searched
 
 
 @cache
@@ -50,7 +50,7 @@ def _rows(path: str, constructor: str) -> list[Any]:
 
 
 def files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Leave files to the shell."""
+    """Delegate file names to the shell."""
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -60,28 +60,28 @@ def methods(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
 
 
 def models(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """List models, parts after a +, and files."""
+    """List models, components after a +, and files."""
     before, plus, word = incomplete.rpartition("+")
     found = [CompletionItem(f"{before}{plus}{name}") for name in ["auto", *model_names()] if name.startswith(word)]
     return found if plus else [*found, CompletionItem(incomplete, type="file")]
 
 
 def columns(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """List the columns of the CSV file that was named before; of a line that is not whole it is among the rest."""
+    """List the columns of the CSV file on the command line; click leaves it in `args` of an incomplete line."""
     given = [ctx.params.get("source"), *ctx.args]
     names = next((found for found in map(column_names, given) if found), [])
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def column_names(source: Any) -> list[str]:
-    """Read the names at the head of a text table, as far as a glance tells: the first line with several words.
+    """Read the column names of a text table: the first line with several words.
 
     Example:
         >>> column_names("nowhere.csv")
         []
     """
     with suppress(OSError, UnicodeDecodeError, TypeError), Path(source).open(encoding="utf-8-sig") as file:
-        for line in islice(file, HEAD):
+        for line in islice(file, MAX_HEAD_LINES):
             text = line.strip()
             if not text or text.startswith("#"):
                 continue

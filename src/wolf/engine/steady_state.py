@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf.numerics.robust import MAD_TO_STD
+
 MAX_DOUBLINGS = 40  # at most; each doubles the number of steps that the covariance has converged over
 CONVERGENCE_TOLERANCE = 1e-10  # relative change of a converged covariance
 CLIP_DEVIATIONS = 3.0  # standard deviations at which an error is clipped

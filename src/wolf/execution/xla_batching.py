@@ -29,6 +29,7 @@ MIN_SERIES_PER_THREAD = 64  # fewer do not pay for a thread
 BATCH_ROWS = 65_536
 MAX_PROGRAMS = 128  # each takes 5 MB (WoLF) to 40 (the default), and 26 of the 65,530 maps that a process may have
 MIN_STEPS = 16  # that a run is padded to
+MIN_PADDED_ROWS = 256  # to which shorter series are padded, so that many of them share a program
 FINE_PADDING_STEPS = 1024  # above which there are more lengths, and less padding
 MIN_DIM_ONE_BY_ONE = 64  # states from which one series fills the cache: together they would wait for memory
 
@@ -84,6 +85,30 @@ def pad_steps(count: int) -> int:
     parts = 2 if count <= FINE_PADDING_STEPS else 4  # of an octave, as powers of two
     grain = max(MIN_STEPS, 1 << max((count - 1).bit_length() - 1 - parts, 0))
     return -(-count // grain) * grain
+
+
+def pad_to_power_of_two(count: int) -> int:
+    """Round a number of rows up to a power of two, at least `MIN_PADDED_ROWS`.
+
+    Coarser than `pad_steps`: for short series of many lengths, where compiling takes longer than blank rows.
+
+    Example:
+        >>> pad_to_power_of_two(10), pad_to_power_of_two(300)
+        (256, 512)
+    """
+    return max(MIN_PADDED_ROWS, 1 << (count - 1).bit_length())
+
+
+def pad_rows(array: np.ndarray, count: int, blank: float) -> np.ndarray:
+    """Append rows of a constant to an array, up to a number of rows.
+
+    Example:
+        >>> pad_rows(np.ones(2), 3, np.nan)
+        array([ 1.,  1., nan])
+    """
+    if len(array) == count:
+        return array
+    return np.concatenate([array, np.full((count - len(array), *array.shape[1:]), blank)])
 
 
 def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:

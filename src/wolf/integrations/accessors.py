@@ -1,6 +1,7 @@
-"""`df.wolf` and `series.wolf` for pandas and polars: `import wolf.integrations.accessors` registers them.
+"""Accessors `df.wolf` and `series.wolf` for pandas and polars, registered by `import wolf.integrations.accessors`.
 
-Nothing is registered by `import wolf`: what a library adds to another one's classes is asked for by name.
+`import wolf` does not register them, since that would import pandas and polars, and change classes of other libraries
+without being asked.
 
     import wolf.integrations.accessors
     df.wolf.filter(time="when", values="temperature")
@@ -10,14 +11,15 @@ Nothing is registered by `import wolf`: what a library adds to another one's cla
 from importlib.util import find_spec
 from typing import Any
 
-from wolf.cleaning.frames import filter_frame, titles
+from wolf.cleaning.forecast_rows import ColumnNames
+from wolf.cleaning.frames import filter_frame, result_names
 from wolf.results.views.data_frame import narwhals
 
 NAME = "wolf"
 
 
 class FrameAccessor:
-    """What `df.wolf` offers.
+    """Methods of `df.wolf`.
 
     Args:
         frame: of pandas or polars.
@@ -27,27 +29,28 @@ class FrameAccessor:
         self._frame = frame
 
     def filter(self, **options: Any) -> Any:
-        """Add mean, interval, weight and outlier to the frame; options as in `wolf.filter_frame`."""
+        """Return the frame with result columns; options as in `wolf.filter_frame`."""
         return filter_frame(self._frame, **options)
 
     def clean(self, *, values: str | list[str] | None = None, **options: Any) -> Any:
-        """Put the estimate in the place of outliers and of what is missing; other cells stay as they are.
+        """Replace outliers and missing values by their estimates; other cells are unchanged.
 
         Args:
-            values: columns to clean; default: the only column of numbers.
-            **options: as in `wolf.filter_frame`, without `forecast`.
+            values: columns to clean. Default: the only column of numbers.
+            **options: as in `wolf.filter_frame`, except `forecast`.
         """
         before = narwhals().from_native(self._frame, eager_only=True)
-        out = _filtered(self._frame, values=values, **options)
+        out = _filter(self._frame, values=values, **options)
         if values is None:
             taken = {options.get("time"), options.get("by")}
             values = [name for name, kind in before.schema.items() if kind.is_numeric() and name not in taken]
         names = list(values) if isinstance(values, list | tuple) else [values]
-        return before.with_columns(*(_repaired(out, names, j, before.columns) for j in range(len(names)))).to_native()
+        cleaned = (_cleaned_column(out, names, j, before.columns) for j in range(len(names)))
+        return before.with_columns(*cleaned).to_native()
 
 
 class SeriesAccessor:
-    """What `series.wolf` offers.
+    """Methods of `series.wolf`.
 
     Args:
         series: of pandas or polars.
@@ -57,48 +60,50 @@ class SeriesAccessor:
         self._series = series
 
     def filter(self, **options: Any) -> Any:
-        """Give a frame of the readings with mean, interval, weight and outlier; options as in `wolf.filter_frame`."""
+        """Return a frame with the series and result columns; options as in `wolf.filter_frame`."""
         return filter_frame(self._series, **options)
 
     def clean(self, **options: Any) -> Any:
-        """Put the estimate in the place of outliers and of what is missing; other readings stay as they are.
+        """Replace outliers and missing values by their estimates; other values are unchanged.
 
         Args:
-            **options: as in `wolf.filter_frame`, without `forecast`.
+            **options: as in `wolf.filter_frame`, except `forecast`.
         """
-        out, name = _filtered(self._series, **options), self._series.name
-        return _repaired(out, out.columns[:1], 0, out.columns[:1]).alias(name).to_native()
+        out, name = _filter(self._series, **options), self._series.name
+        return _cleaned_column(out, out.columns[:1], 0, out.columns[:1]).alias(name).to_native()
 
     def outliers(self, **options: Any) -> Any:
-        """Say of each reading whether it is an outlier, as a Series of booleans.
+        """Return which values are outliers, as a Series of booleans.
 
         Args:
-            **options: as in `wolf.filter_frame`, without `forecast`.
+            **options: as in `wolf.filter_frame`, except `forecast`.
         """
-        out, name = _filtered(self._series, **options), self._series.name
-        title = titles([str(out.columns[0])], (0,), set(out.columns[:1]))["outlier", 0]
-        return out.get_column(title).alias(name).to_native()
+        out, name = _filter(self._series, **options), self._series.name
+        column = result_names([str(out.columns[0])], (0,), set(out.columns[:1]))["outlier", 0]
+        return out.get_column(column).alias(name).to_native()
 
 
-def _filtered(data: Any, **options: Any) -> Any:
-    """Filter rows that came, and no others."""
+def _filter(data: Any, **options: Any) -> Any:
+    """Filter without a forecast, as a narwhals frame."""
     if options.get("forecast"):
-        raise ValueError("cleaned readings have the rows that came; for a forecast use .wolf.filter(forecast=...)")
+        raise ValueError("forecast adds rows, which this method cannot return; use .wolf.filter(forecast=...)")
     return narwhals().from_native(filter_frame(data, **options), eager_only=True)
 
 
-def _repaired(out: Any, names: list[str], j: int, taken: list[str]) -> Any:
-    """Give a column with the estimate where a reading was refused or is missing."""
+def _cleaned_column(out: Any, names: list[str], j: int, taken: list[str]) -> Any:
+    """Build a column with the estimate in place of outliers and missing values."""
     written = [str(name) for name in names]
-    alone = titles(written, (j,), set(taken))
-    title = alone if alone["outlier", j] in out.columns else titles(written, tuple(range(len(names))), set(taken))
+    alone = result_names(written, (j,), set(taken))
+    columns: ColumnNames = alone
+    if alone["outlier", j] not in out.columns:
+        columns = result_names(written, tuple(range(len(names))), set(taken))
     numbers = out.get_column(names[j]).cast(narwhals().Float64)
-    good = (numbers.is_finite() & ~out.get_column(title["outlier", j])).fill_null(False)
-    return numbers.zip_with(good, out.get_column(title["mean", j])).alias(names[j])
+    good = (numbers.is_finite() & ~out.get_column(columns["outlier", j])).fill_null(False)
+    return numbers.zip_with(good, out.get_column(columns["mean", j])).alias(names[j])
 
 
 def _register() -> None:
-    """Give every data frame library that is installed its accessors."""
+    """Register the accessors with every installed data frame library."""
     if find_spec("pandas"):
         from pandas.api import extensions
 

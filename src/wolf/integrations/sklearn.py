@@ -1,13 +1,13 @@
-"""For scikit-learn: `from wolf.integrations.sklearn import RobustLevel, RobustOutlierDetector` (the extra `learn`).
+"""Transformer and outlier detector for scikit-learn: `RobustLevel`, `RobustOutlierDetector` (the extra `learn`).
 
-Rows are steps in time and every column is a series of its own, as in the lag and rolling features of a pipeline.
+Rows are steps in time, and every column is a separate series, as for lag and rolling features of a pipeline.
 """
 
 from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Options, Series, clean
+from wolf.cleaning import CleanedSeries, Options, clean
 from wolf.models.continuous import read_times
 
 try:
@@ -21,14 +21,14 @@ except ImportError as missing:
     ) from missing
 
 INDEX = "index"
-OUTPUTS = ("level", "repaired")
-HALF = 0.5  # outliers are a minority
-REFUSED_FROM = 3.0  # standard deviations between what is believed and what is refused, on the scale of the scores
-QUIET = 1e-12  # share of a constant's square that stands for its noise: it has none, and comes back as it is
+OUTPUTS = ("level", "cleaned")
+MAX_CONTAMINATION = 0.5  # outliers are a minority
+OUTLIER_SCORE = 3.0  # standard deviations that separate inliers and outliers, on the scale of the scores
+CONSTANT_NOISE_SHARE = 1e-12  # noise variance of a constant, relative to its square: it is returned unchanged
 
 
 class _ByColumn(BaseEstimator):
-    """What both share: the noise of each column, found by `fit`, and a filter that runs with it."""
+    """Base class: the noise of each column is fitted by `fit`, and the filter runs with it."""
 
     model: str
     method: Any
@@ -36,7 +36,7 @@ class _ByColumn(BaseEstimator):
     times: str | None = None
 
     def __sklearn_tags__(self) -> Any:
-        """Say that NaN is welcome."""
+        """Declare that NaN is allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
@@ -46,31 +46,31 @@ class _ByColumn(BaseEstimator):
         return np.asarray(validate_data(self, X, **options))
 
     def _stamps(self, X: Any) -> np.ndarray | None:
-        """Read the times of the rows off the index of a frame, if asked to; seconds for dates."""
+        """Read the times of the rows from the index of a frame, if requested; seconds for dates."""
         if self.times is None:
             return None
         if self.times != INDEX:
             raise ValueError(f"times must be 'index', for frames with an index of times, or None; got {self.times!r}")
         if not hasattr(X, "index"):
-            raise ValueError(f"times='index' takes a pandas frame, whose index has the times; got {type(X).__name__}")
+            raise ValueError(f"times='index' needs a pandas frame with times as its index; got {type(X).__name__}")
         stamps = read_times(X.index.to_numpy())
         if not np.all(np.isfinite(stamps)) or np.any(np.diff(stamps) < 0):
-            raise ValueError("the index must hold times that are known and do not decrease; try frame.sort_index()")
+            raise ValueError("the index must hold finite, nondecreasing times; try frame.sort_index()")
         return stamps
 
     def _fit_column(self, column: np.ndarray, stamps: np.ndarray | None = None) -> tuple[str, dict[str, float]]:
         known = column[np.isfinite(column)]
         if known.size and np.all(known == known[0]):
             name = "local-level" if self.model == "auto" else self.model
-            return name, _quiet(name, float(known[0]))
-        options = Options(model=self.model, method=self.method, diagnostics=False, live=True)
+            return name, _constant_parameters(name, float(known[0]))
+        options = Options(model=self.model, method=self.method, diagnostics=False, causal=True)
         found = clean(column[:, None], stamps, options)[0]
         return found.model, found.parameters
 
     def _clean_column(
         self, j: int, column: np.ndarray, diagnostics: bool = False, stamps: np.ndarray | None = None
-    ) -> Series:
-        how: Any = {"smooth": self.smooth, "live": not self.smooth, "diagnostics": diagnostics}
+    ) -> CleanedSeries:
+        how: Any = {"smooth": self.smooth, "causal": not self.smooth, "diagnostics": diagnostics}
         options = Options(self.models_[j], self.method, self.parameters_[j], **how)
         return clean(column[:, None], stamps, options)[0]
 
@@ -78,17 +78,17 @@ class _ByColumn(BaseEstimator):
 class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
     """Replace each column by its robust level, or only its outliers and gaps.
 
-    `fit` finds the noise of every column; `transform` filters with it. NaN is missing.
+    `fit` fits the noise of every column; `transform` filters with it. NaN is missing.
 
     Args:
-        model: "auto" to choose one for each column from its data, "local-level", "local-trend" or "seasonal:24", as in
+        model: "auto" to select one for each column from its data, "local-level", "local-trend" or "seasonal:24", as in
             `wolf.filter_frame`.
         method: as in `wolf.filter`.
-        smooth: use the whole series for each row; a filter sees only the past, as it must for prediction.
-        output: "level" for the estimate in every row, "repaired" for the readings with the estimate in place of
+        smooth: use the whole series for each row, and not only its past.
+        output: "level" for the estimate in every row, "cleaned" for the values with the estimate in place of
             outliers and missing ones.
         times: "index" for the times of the rows from the index of a pandas frame, dates or numbers; None for even
-            steps. Variances belong to the usual step of what was fitted.
+            steps. Variances refer to the typical step of the fitted data.
 
     Attributes:
         models_: name of the model of each column.
@@ -97,7 +97,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
     Example:
         >>> readings = np.random.default_rng(0).normal(20.0, 1.0, (200, 1))
         >>> readings[50] = 999.0
-        >>> out = RobustLevel(output="repaired").fit_transform(readings)
+        >>> out = RobustLevel(output="cleaned").fit_transform(readings)
         >>> bool(abs(out[50, 0] - 20.0) < 3.0), bool(out[49, 0] == readings[49, 0])
         (True, True)
     """
@@ -117,7 +117,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
         self.times = times
 
     def fit(self, X: Any, y: Any = None) -> "RobustLevel":
-        """Find the noise of each column.
+        """Fit the noise of each column.
 
         Args:
             X: (rows, columns), in the order of time.
@@ -146,20 +146,20 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
         found = self._clean_column(j, column, stamps=stamps)
         if self.output == "level":
             return found.mean[:, 0]
-        doubtful = found.outlier.reshape(len(column)) | ~np.isfinite(column)
-        return np.where(doubtful, found.mean[:, 0], column)
+        replaced = found.outlier.reshape(len(column)) | ~np.isfinite(column)
+        return np.where(replaced, found.mean[:, 0], column)
 
 
 class RobustOutlierDetector(OutlierMixin, _ByColumn):
-    """Find false readings in series: 1 for a good row, -1 for one with an outlier in any column.
+    """Detect outliers in series: 1 for an inlier, -1 for a row with an outlier in any column.
 
-    A row is judged by what came before it, at the level and with the noise that the readings had then: a value that is
-    usual at noon is an outlier at night. NaN is missing, and nothing to be blamed for.
+    Each row is judged by its one-step prediction, at the current level: a value that is usual at noon is an outlier at
+    night. NaN is missing, and no outlier.
 
     Args:
         model: "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
         method: as in `wolf.filter`.
-        contamination: "auto" for what the method refuses, or the share of rows of `fit` that are to be outliers, in
+        contamination: "auto" for the outliers of the method, or the share of outliers among the rows of `fit`, in
             (0, 0.5].
 
     Attributes:
@@ -173,7 +173,7 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
         [50]
     """
 
-    smooth = False  # a reading is judged by its prediction
+    smooth = False  # each value is judged by its prediction
 
     def __init__(self, model: str = "local-level", method: Any = None, contamination: Any = "auto"):
         self.model = model
@@ -181,27 +181,27 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
         self.contamination = contamination
 
     def fit(self, X: Any, y: Any = None) -> "RobustOutlierDetector":
-        """Find the noise of each column, and the score that tells outliers apart.
+        """Fit the noise of each column, and the score threshold of outliers.
 
         Args:
             X: (rows, columns), in the order of time.
             y: not used.
         """
         share = self.contamination
-        if share != "auto" and not (isinstance(share, int | float) and 0 < share <= HALF):
+        if share != "auto" and not (isinstance(share, int | float) and 0 < share <= MAX_CONTAMINATION):
             raise ValueError(f"contamination must be 'auto' or a share of rows in (0, 0.5]; got {share!r}")
         values = self._validate(X, reset=True)
         fitted = [self._fit_column(column) for column in values.T]
         self.models_, self.parameters_ = [name for name, _ in fitted], [parameters for _, parameters in fitted]
-        self.offset_ = -REFUSED_FROM
+        self.offset_ = -OUTLIER_SCORE
         if share != "auto":
             self.offset_ = float(np.percentile(self._scores(values), 100.0 * share))
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Score each row, the lower the odder: minus the largest residual, in its predicted standard deviations.
+        """Score each row: minus the largest absolute residual, in predicted standard deviations.
 
-        What the method refused counts at least three of them and a little, what it believed at most three.
+        Outliers of the method have a score just below -3 or lower, other values at least -3.
 
         Args:
             X: (rows, columns), in the order of time.
@@ -210,7 +210,7 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
         return self._scores(self._validate(X, reset=False))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Give the scores above `offset_`: negative for outliers.
+        """Compute the scores minus `offset_`: negative for outliers.
 
         Args:
             X: (rows, columns), in the order of time.
@@ -218,7 +218,7 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> np.ndarray:
-        """Say 1 or -1 of each row.
+        """Classify each row: -1 for an outlier, 1 otherwise.
 
         Args:
             X: (rows, columns), in the order of time.
@@ -233,12 +233,12 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
             return np.zeros(len(column))
         found = self._clean_column(j, column, diagnostics=True)
         distance = np.nan_to_num(np.abs(found.standardised[:, 0]), nan=0.0)
-        refused = found.outlier.reshape(len(column))
-        least = np.nextafter(REFUSED_FROM, np.inf)
-        return -np.where(refused, np.maximum(distance, least), np.minimum(distance, REFUSED_FROM))
+        outlier = found.outlier.reshape(len(column))
+        above = np.nextafter(OUTLIER_SCORE, np.inf)
+        return -np.where(outlier, np.maximum(distance, above), np.minimum(distance, OUTLIER_SCORE))
 
 
-def _quiet(model: str, value: float) -> dict[str, float]:
+def _constant_parameters(model: str, value: float) -> dict[str, float]:
     from wolf.models.registry import parse
 
-    return dict.fromkeys(parse(model).parameters, QUIET * max(value**2, 1.0))
+    return dict.fromkeys(parse(model).parameters, CONSTANT_NOISE_SHARE * max(value**2, 1.0))

@@ -1,4 +1,4 @@
-"""For sktime: `RobustLevelTransformer`, `RobustForecaster`, `RobustDetector`. sktime is large and in no extra."""
+"""Estimators for sktime: `RobustLevelTransformer`, `RobustForecaster`, `RobustDetector`; install sktime separately."""
 
 from typing import Any, ClassVar
 
@@ -19,25 +19,25 @@ except ImportError as missing:
         name="sktime",
     ) from missing
 
-FEWEST = 5  # readings that a noise can be fitted to
-QUIET = 1e-12  # share of a constant's square that stands for its noise, which it does not have
+MIN_FIT_VALUES = 5  # for a fit of the noise
+CONSTANT_NOISE_SHARE = 1e-12  # noise variance of a constant, relative to its square
 
 
 class RobustLevelTransformer(BaseTransformer):
     """Replace a series by its robust level, or only its outliers and gaps.
 
-    Filters each variable with a Kalman filter that outliers do not break; noise variances are fitted. NaN is missing.
+    Filters each variable with an outlier-robust Kalman filter; noise variances are fitted. NaN is missing.
 
     Parameters
     ----------
     model : str, default="local-level"
-        "auto" to choose one from the data, "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
+        "auto" to select one from the data, "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
     method : str or method, optional
         As in `wolf.filter`; default: robust.
     smooth : bool, default=False
-        Use the whole series for each step, not only its past.
+        Use the whole series for each step, and not only its past.
     output : str, default="level"
-        "level" for the estimate at every step, "repaired" for the readings with the estimate in place of outliers and
+        "level" for the estimate at every step, "cleaned" for the values with the estimate in place of outliers and
         missing ones.
 
     Examples:
@@ -46,7 +46,7 @@ class RobustLevelTransformer(BaseTransformer):
     >>> from wolf.integrations.sktime import RobustLevelTransformer
     >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
     >>> readings[50] = 999.0
-    >>> out = RobustLevelTransformer(output="repaired").fit_transform(pd.Series(readings))
+    >>> out = RobustLevelTransformer(output="cleaned").fit_transform(pd.Series(readings))
     >>> bool(abs(out.iloc[50] - 20.0) < 3.0)
     True
     """
@@ -75,40 +75,40 @@ class RobustLevelTransformer(BaseTransformer):
 
     def _transform(self, X: Any, y: Any = None) -> Any:
         """Filter each variable."""
-        if self.output not in ("level", "repaired"):
-            raise ValueError(f"output must be 'level' or 'repaired'; got {self.output!r}")
+        if self.output not in ("level", "cleaned"):
+            raise ValueError(f"output must be 'level' or 'cleaned'; got {self.output!r}")
         values = X.to_numpy(dtype=np.float64)
         columns = [self._column(column) for column in values.T]
         return type(X)(np.stack(columns, axis=1), index=X.index, columns=X.columns)
 
     def _column(self, column: np.ndarray) -> np.ndarray:
         known = column[np.isfinite(column)]
-        if known.size < FEWEST or np.all(known == known[0]):  # too little to fit a noise to
+        if known.size < MIN_FIT_VALUES or np.all(known == known[0]):  # too few values for a fit
             return np.where(np.isfinite(column), column, np.median(known)) if known.size else column
-        how: Any = {"smooth": self.smooth, "live": not self.smooth, "diagnostics": False}
+        how: Any = {"smooth": self.smooth, "causal": not self.smooth, "diagnostics": False}
         options = Options(self.model, self.method, {}, **how)
         found = clean(column[:, None], None, options)[0]
         if self.output == "level":
             return found.mean[:, 0]
-        doubtful = found.outlier.reshape(len(column)) | ~np.isfinite(column)
-        return np.where(doubtful, found.mean[:, 0], column)
+        replaced = found.outlier.reshape(len(column)) | ~np.isfinite(column)
+        return np.where(replaced, found.mean[:, 0], column)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """List settings for sktime's own tests."""
-        return [{}, {"output": "repaired", "smooth": True}]
+        """List settings for sktime's tests."""
+        return [{}, {"output": "cleaned", "smooth": True}]
 
 
 class RobustForecaster(BaseForecaster):
-    """Forecast a series, not led astray by outliers.
+    """Forecast a series robustly.
 
-    A structural model is filtered by a Kalman filter that outliers do not break; its noise variances are fitted. NaN is
-    missing. Steps are even: rows are counted, not their dates. Variances of forecasts include the noise of a reading.
+    A structural model is filtered by an outlier-robust Kalman filter; its noise variances are fitted. NaN is missing.
+    Steps are even: rows count, not their dates. Forecast variances include the measurement noise.
 
     Parameters
     ----------
     model : str, default="auto"
-        "auto" to choose one from the data, "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
+        "auto" to select one from the data, "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
     method : str or method, optional
         As in `wolf.filter`; default: robust.
 
@@ -143,30 +143,32 @@ class RobustForecaster(BaseForecaster):
         super().__init__()
 
     def _fit(self, y: Any, X: Any = None, fh: Any = None) -> "RobustForecaster":
-        """Find the model and its noise."""
+        """Select the model and fit its noise."""
         self._readings = y
         self.model_, self.parameters_ = _fitted(self.model, self.method, y.to_numpy(dtype=np.float64))
         return self
 
     def _update(self, y: Any, X: Any = None, update_params: bool = True) -> "RobustForecaster":
-        """Take in more readings, and fit again if asked to."""
+        """Append values, and refit if requested."""
         self._readings = y.combine_first(self._readings)
         return self._fit(self._readings) if update_params else self
 
     def _predict(self, fh: Any, X: Any = None) -> Any:
-        """Give the means of readings, of the past as they were predicted one step before."""
-        return self._look(fh)[0]
+        """Compute predictive means; in sample, one-step predictions."""
+        return self._predict_moments(fh)[0]
 
     def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> Any:
-        """Give the variances of readings, by step."""
-        mean, variances = self._look(fh)
+        """Compute predictive variances, by step."""
+        mean, variances = self._predict_moments(fh)
         name = mean.name if mean.name is not None else 0
         if cov:
-            raise NotImplementedError("RobustForecaster gives the variance of each step, not covariances between them")
+            raise NotImplementedError(
+                "RobustForecaster has variances of single steps, but no covariances between steps"
+            )
         return type(mean)(variances, index=mean.index, name=name).to_frame()
 
-    def _look(self, fh: Any) -> tuple[Any, np.ndarray]:
-        """Filter all readings, and go on as far as asked; means with their index, and variances."""
+    def _predict_moments(self, fh: Any) -> tuple[Any, np.ndarray]:
+        """Filter all values and forecast as far as requested; means with their index, and variances."""
         values = self._readings.to_numpy(dtype=np.float64)
         wanted = np.asarray(fh.to_absolute_int(self._readings.index[0], self._cutoff).to_numpy(), int)
         out = _filtered(self.model_, self.parameters_, self.method, values)
@@ -181,12 +183,12 @@ class RobustForecaster(BaseForecaster):
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """List settings for sktime's own tests."""
+        """List settings for sktime's tests."""
         return [{"model": "local-level"}, {"model": "local-level", "method": "WoLF"}]
 
 
 class RobustDetector(BaseDetector):
-    """Find false readings in a series: each is judged by what came before it.
+    """Detect outliers in a series, each judged by its past.
 
     Parameters
     ----------
@@ -225,41 +227,41 @@ class RobustDetector(BaseDetector):
         super().__init__()
 
     def _fit(self, X: Any, y: Any = None) -> "RobustDetector":
-        """Find the model and its noise."""
+        """Select the model and fit its noise."""
         self.model_, self.parameters_ = _fitted(self.model, self.method, X.to_numpy(dtype=np.float64))
         return self
 
     def _predict(self, X: Any) -> Any:
-        """List the rows that are refused."""
+        """List the rows that are outliers."""
         out = _filtered(self.model_, self.parameters_, self.method, X.to_numpy(dtype=np.float64))
         return type(X)(np.flatnonzero(np.reshape(out.outliers, (len(X), -1)).any(1)), name="ilocs", dtype="int64")
 
     def _transform_scores(self, X: Any) -> Any:
-        """Give the distance of each reading from its prediction, in predicted standard deviations; 0 if missing."""
+        """Compute the absolute residual of each value, in predicted standard deviations; 0 if missing."""
         out = _filtered(self.model_, self.parameters_, self.method, X.to_numpy(dtype=np.float64))
         distance = np.abs(out.residuals[:, 0]) / np.sqrt(out.innovation_covs[:, 0, 0])
         return type(X)(np.nan_to_num(distance, nan=0.0), index=X.index, name="scores").to_frame()
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """List settings for sktime's own tests."""
+        """List settings for sktime's tests."""
         return [{}, {"method": "WoLF"}]
 
 
 def _fitted(model: str, method: Any, values: np.ndarray) -> tuple[str, dict[str, float]]:
-    """Find a model's name and its variances; of a constant, or hardly any readings, next to none."""
+    """Select a model and fit its variances; nearly zero for a constant, or for too few values."""
     known = values[np.isfinite(values)]
-    if known.size < FEWEST or np.all(known == known[0]):
+    if known.size < MIN_FIT_VALUES or np.all(known == known[0]):
         name = "local-level" if model == "auto" else model
         size = float(np.max(known**2, initial=1.0))
-        return name, dict.fromkeys(parse(name).parameters, QUIET * size)
-    found = clean(values[:, None], None, Options(model, method, {}, live=True, diagnostics=False))[0]
+        return name, dict.fromkeys(parse(name).parameters, CONSTANT_NOISE_SHARE * size)
+    found = clean(values[:, None], None, Options(model, method, {}, causal=True, diagnostics=False))[0]
     return found.model, found.parameters
 
 
 def _filtered(name: str, parameters: dict[str, float], method: Any, values: np.ndarray) -> Filtered:
-    """Filter from a start that is as vague as the readings are spread."""
+    """Filter from a prior as wide as the values."""
     named, known = parse(name), values[np.isfinite(values)]
-    step_var = max(float(np.median(np.diff(known) ** 2)), QUIET) if known.size > 1 else 1.0
+    step_var = max(float(np.median(np.diff(known) ** 2)), CONSTANT_NOISE_SHARE) if known.size > 1 else 1.0
     start = named.start(known[:, None] if known.size else np.zeros((1, 1)), step_var)
     return api.filter(named.builder(None, start, 1)(**parameters), values, method=method)

@@ -1,25 +1,26 @@
-"""The numbers behind a report, small enough for a page: arrays as base64, tests of the residuals as short lists."""
+"""Data of the charts of a report: arrays as base64, tests of the residuals as short lists."""
 
 import base64
 from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Series
+from wolf.cleaning import CleanedSeries
+from wolf.cleaning.result import columnwise
 from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
-from wolf.reports.flag_table import kinds_of
+from wolf.reports.flag_table import faults_of
 
-MOST = 100_000  # points of all series together; more are thinned, flagged ones last
-BINS = np.linspace(-5.0, 5.0, 51)  # of standardised residuals; what lies beyond is counted at the ends
-LAGS = 40
-NEAR = 101  # errors around a moment that tell how large they are there
-NOISE_POINTS = 600  # of its picture: it changes slowly
-FEWEST = 3 * NEAR  # errors of a series whose noise is followed
+MAX_POINTS = 100_000  # of all series together; more are thinned, outliers last
+BINS = np.linspace(-5.0, 5.0, 51)  # of standardised residuals; larger ones are counted at the ends
+MAX_LAG = 40
+NOISE_WINDOW = 101  # errors of the running median of the noise level
+MAX_NOISE_POINTS = 600  # of the chart of the noise level, which changes slowly
+MIN_NOISE_ERRORS = 3 * NOISE_WINDOW  # of a series with such a chart
 
 
 def pack(array: np.ndarray, kind: str) -> dict[str, Any]:
-    """Write an array for the browser.
+    """Encode an array for the browser.
 
     Args:
         array: (T,).
@@ -32,27 +33,26 @@ def pack(array: np.ndarray, kind: str) -> dict[str, Any]:
     return {"kind": kind, "data": base64.b64encode(np.ascontiguousarray(array, f"<{kind}").tobytes()).decode()}
 
 
-def thin(outlier: np.ndarray, most: int) -> np.ndarray:
-    """Choose rows to show: all, or evenly spaced ones and as many flagged ones as there is room for.
+def thin(outlier: np.ndarray, max_points: int) -> np.ndarray:
+    """Select rows to show: all, or evenly spaced ones and as many outliers as fit.
 
     Example:
         >>> thin(np.array([False, True, False, False]), 3).tolist()
         [0, 1, 3]
     """
     count = len(outlier)
-    if count <= most:
+    if count <= max_points:
         return np.arange(count)
     flagged = np.flatnonzero(outlier)
-    flagged = flagged[:: max(1, -(-len(flagged) // (most // 2)))]
-    even = np.unique(np.linspace(0, count - 1, most - len(flagged)).astype(int))
-    return np.unique(np.concatenate([even, flagged]))[:most]
+    flagged = flagged[:: max(1, -(-len(flagged) // (max_points // 2)))]
+    even = np.unique(np.linspace(0, count - 1, max_points - len(flagged)).astype(int))
+    return np.unique(np.concatenate([even, flagged]))[:max_points]
 
 
-def series_numbers(each: Series, names: list[str], origin: int | None, most: int) -> list[dict[str, Any]]:
-    """Describe one series, a picture for each of its columns."""
-    outlier = each.outlier if each.outlier.ndim == 2 else each.outlier[:, None]
-    weight = each.weight if each.weight.ndim == 2 else each.weight[:, None]
-    rows = thin(np.asarray(outlier.any(axis=1)), most)
+def series_numbers(each: CleanedSeries, names: list[str], origin: int | None, max_points: int) -> list[dict[str, Any]]:
+    """Compute the data of the charts of one series, one set per column."""
+    outlier, weight = each.outliers_by_column, columnwise(each.weight)
+    rows = thin(each.outlier_rows, max_points)
     times = np.arange(len(each.values), dtype=float) if each.times is None else each.times
     times = times if origin is None else times + origin / 1e9
     pictures = []
@@ -71,26 +71,26 @@ def series_numbers(each: Series, names: list[str], origin: int | None, most: int
                 "weight": pack(np.round(255 * np.clip(weight[rows, own], 0, 1)), "u1"),
                 "outlier": pack(outlier[rows, own], "u1"),
                 "nis": pack(_bounded(each.nis[rows]), "f4"),
-                "future": _future(each, k, origin),
+                "forecast": _encode_forecast(each, k, origin),
             }
-            | _kinds(each, rows, k)
-            | _of_readings(each, rows, k)
-            | _noise(each.standardised[:, k], outlier[:, own], times)
+            | _encode_faults(each, rows, k)
+            | _prediction_half(each, rows, k)
+            | _noise_level(each.standardised[:, k], outlier[:, own], times)
             | residual_tests(each, k)
         )
     return pictures
 
 
-def residual_tests(each: Series, column: int) -> dict[str, Any]:
-    """Compare the residuals of a column with what a right model would leave."""
-    outlier = each.outlier if each.outlier.ndim == 2 else each.outlier[:, None]
+def residual_tests(each: CleanedSeries, column: int) -> dict[str, Any]:
+    """Compare the residuals of a column with those of a correct model."""
+    outlier = each.outliers_by_column
     own = outlier[:, min(column, outlier.shape[1] - 1)]
-    return _tests(each.standardised[:, column], own, each.nis[~outlier.any(1)], len(each.columns))
+    return _tests(each.standardised[:, column], own, each.nis[~each.outlier_rows], len(each.columns))
 
 
-def _kinds(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:
-    """Number the kinds of faults, if they were told; 0 is none."""
-    found = kinds_of(each)
+def _encode_faults(each: CleanedSeries, rows: np.ndarray, column: int) -> dict[str, Any]:
+    """Encode the faults as numbers, if they were classified; 0 is none."""
+    found = faults_of(each)
     if found is None:
         return {}
     own = found[rows] if found.ndim == 1 else found[rows, min(column, found.shape[1] - 1)]
@@ -99,32 +99,35 @@ def _kinds(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:
     return {"kinds": names, "kind": pack(np.array([number.get(name, 0) for name in own.tolist()]), "u1")}
 
 
-def _of_readings(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:
-    """Give half the width of the interval of a reading, if it is known."""
-    if each.reading_upper is None:
+def _prediction_half(each: CleanedSeries, rows: np.ndarray, column: int) -> dict[str, Any]:
+    """Compute half the width of the prediction interval, if there is one."""
+    if each.prediction_upper is None:
         return {}
-    return {"reading_half": pack(_bounded((each.reading_upper - each.mean)[rows, column]), "f4")}
+    return {"prediction_half": pack(_bounded((each.prediction_upper - each.mean)[rows, column]), "f4")}
 
 
-def _noise(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) -> dict[str, Any]:
-    """Follow how large errors are around each moment, beside what the model says; nothing for a short series."""
+def _noise_level(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) -> dict[str, Any]:
+    """Estimate the size of the errors over time, relative to the model; none for a short series."""
     usable = np.isfinite(residuals) & ~outlier
-    if usable.sum() < FEWEST:
-        return {"noise": None, "loudest": None}
-    sizes = MAD_TO_STD * running_median(np.abs(residuals[usable]), NEAR, "reflect")
-    noise = np.interp(np.arange(len(residuals)), np.flatnonzero(usable), sizes)
-    rows = thin(np.zeros(len(noise), bool), NOISE_POINTS)
-    return {"noise": {"time": pack(times[rows], "f8"), "size": pack(noise[rows], "f4")}, "loudest": _loudest(noise)}
+    if usable.sum() < MIN_NOISE_ERRORS:
+        return {"noise": None, "noise_peak": None}
+    level = MAD_TO_STD * running_median(np.abs(residuals[usable]), NOISE_WINDOW, "reflect")
+    noise = np.interp(np.arange(len(residuals)), np.flatnonzero(usable), level)
+    rows = thin(np.zeros(len(noise), bool), MAX_NOISE_POINTS)
+    return {
+        "noise": {"time": pack(times[rows], "f8"), "size": pack(noise[rows], "f4")},
+        "noise_peak": _noise_peak(noise),
+    }
 
 
-def _loudest(noise: np.ndarray) -> dict[str, Any]:
-    """Say where the noise is largest, and how many times as large as usual."""
+def _noise_peak(noise: np.ndarray) -> dict[str, Any]:
+    """Find the row with the largest noise, and its ratio to the median."""
     row = int(np.argmax(noise))
-    return {"row": row, "times": float(noise[row]) / max(float(np.median(noise)), 1e-300)}
+    return {"row": row, "ratio": float(noise[row]) / max(float(np.median(noise)), 1e-300)}
 
 
 def _tests(residuals: np.ndarray, outlier: np.ndarray, nis: np.ndarray, columns: int) -> dict[str, Any]:
-    """Compare residuals with what a right model would leave: a histogram, correlations in time, and NIS (unflagged)."""
+    """Compute the histogram and autocorrelation of residuals, and the share of NIS (no outliers) in its 95 % band."""
     from scipy.special import gammaincinv
 
     measured = np.isfinite(residuals)
@@ -132,17 +135,19 @@ def _tests(residuals: np.ndarray, outlier: np.ndarray, nis: np.ndarray, columns:
     counts = np.histogram(np.clip(residuals[measured], BINS[0], BINS[-1]), BINS)[0]
     flagged = np.histogram(np.clip(residuals[measured & outlier], BINS[0], BINS[-1]), BINS)[0]
     band = [2.0 * float(gammaincinv(0.5 * columns, p)) for p in (0.025, 0.975)]
-    told = nis[np.isfinite(nis)]
+    finite_nis = nis[np.isfinite(nis)]
     return {
         "bins": (0.5 * (BINS[1:] + BINS[:-1])).round(3).tolist(),
         "counts": counts.tolist(),
         "flagged_counts": flagged.tolist(),
         "measured": int(measured.sum()),
-        "correlations": correlations(good, LAGS).round(4).tolist(),
+        "correlations": correlations(good, MAX_LAG).round(4).tolist(),
         "unflagged": len(good),
         "bias": float(good.mean()) if good.size else 0.0,
         "band": band,
-        "inside": float(np.mean((told >= band[0]) & (told <= band[1]))) if told.size else float("nan"),
+        "inside": float(np.mean((finite_nis >= band[0]) & (finite_nis <= band[1])))
+        if finite_nis.size
+        else float("nan"),
     }
 
 
@@ -155,21 +160,21 @@ def correlations(residuals: np.ndarray, lags: int) -> np.ndarray:
     """
     centred = residuals - residuals.mean() if residuals.size else residuals
     total = float(np.sum(centred**2))
-    most = min(lags, len(residuals) - 1)
-    if total == 0.0 or most < 1:
+    last = min(lags, len(residuals) - 1)
+    if total == 0.0 or last < 1:
         return np.zeros(0)
-    return np.array([float(np.sum(centred[lag:] * centred[:-lag])) for lag in range(1, most + 1)]) / total
+    return np.array([float(np.sum(centred[lag:] * centred[:-lag])) for lag in range(1, last + 1)]) / total
 
 
-def _future(each: Series, column: int, origin: int | None) -> dict[str, Any] | None:
-    if each.future is None:
+def _encode_forecast(each: CleanedSeries, column: int, origin: int | None) -> dict[str, Any] | None:
+    if each.forecast is None:
         return None
-    times = each.future.times if origin is None else each.future.times + origin / 1e9
-    half = (each.future.upper - each.future.mean)[:, column]
-    return {"time": pack(times, "f8"), "mean": pack(each.future.mean[:, column], "f4"), "half": pack(half, "f4")}
+    times = each.forecast.times if origin is None else each.forecast.times + origin / 1e9
+    half = (each.forecast.upper - each.forecast.mean)[:, column]
+    return {"time": pack(times, "f8"), "mean": pack(each.forecast.mean[:, column], "f4"), "half": pack(half, "f4")}
 
 
 def _bounded(array: np.ndarray) -> np.ndarray:
-    """Keep within what float32 can hold; infinite stays visible as very large."""
+    """Clip to the range of float32; infinite numbers stay visible as very large ones."""
     top = float(np.finfo(np.float32).max)
     return np.clip(array, -top, top)

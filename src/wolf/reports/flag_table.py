@@ -1,34 +1,34 @@
-"""The flagged readings, one by one, each with a reason; and the events: gaps, and shifts of the level."""
+"""Table of outliers, each with a reason; and of events: gaps, and shifts of the level."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.cleaning import Options, Series
+from wolf.cleaning import CleanedSeries, Options
 
-MOST = 500  # rows of the table
-LONGEST = 20_000  # rows of a series that are filtered once more to be explained
-GAP = 3.0  # typical steps without a reading that are told
-CLOSE = 1.0  # standard deviations from the prediction that say nothing of a flagged reading
-KINDS = {  # what a kind means, where the whole series was looked at
-    "spike": "one reading far from those before and after it",
-    "burst": "several readings in a row that are off, after which all is as before",
-    "stuck": "the same value again and again",
-    "shift": "the level moved and stayed",
-    "dropout": "fell to a value that stands for nothing",
-    "drift": "moved away slowly, and came back",
+MAX_TABLE_ROWS = 500
+MAX_EXPLAINED_ROWS = 20_000  # of a series that is filtered again to explain its outliers
+MIN_GAP_STEPS = 3.0  # typical steps without a measurement that are listed
+MIN_DEVIATIONS = 1.0  # from the prediction, for it to be the reason of an outlier
+FAULT_REASONS = {  # of a retrospective search
+    "spike": "one measurement far from those before and after it",
+    "burst": "several consecutive deviating measurements, after which the series returns",
+    "stuck": "the same value repeated",
+    "shift": "permanent change of the level",
+    "dropout": "a sentinel value that marks missing data",
+    "drift": "slow deviation, after which the series returns",
 }
 
 
 class Flag(NamedTuple):
-    """Flagged readings that belong together.
+    """Consecutive outliers with the same fault.
 
     Attributes:
         first: row of the series.
         last: row of the series, inclusive.
-        column: of the series; None where readings are judged together.
+        column: of the series; None if all columns have one weight.
         kind: of fault.
-        reason: in words.
+        reason: as text.
     """
 
     first: int
@@ -38,54 +38,52 @@ class Flag(NamedTuple):
     reason: str
 
 
-def kinds_of(each: Series) -> np.ndarray | None:
-    """Find the kind of each reading's fault, (T,) or (T, M) of texts, if the series was judged so."""
-    found = getattr(each, "kind", None)
-    return None if found is None or np.asarray(found).dtype.kind not in "UOT" else np.asarray(found).astype(str)
+def faults_of(each: CleanedSeries) -> np.ndarray | None:
+    """Return the faults of a series, (T,) or (T, M) of text, if they were classified."""
+    return None if each.fault is None else np.asarray(each.fault).astype(str)
 
 
-def flags_of(each: Series, options: Options, filtered: Any = None) -> list[Flag]:
-    """List the flagged readings of a series, neighbours of one kind together.
+def flags_of(each: CleanedSeries, options: Options, filtered: Any = None) -> list[Flag]:
+    """List the outliers of a series, joined where consecutive ones have the same fault.
 
     Args:
-        each: cleaned.
-        options: how.
-        filtered: the run, if it is at hand: a `Filtered` with `save="all"`.
+        each: cleaned series.
+        options: how it was cleaned.
+        filtered: the run, if available: a `Filtered` with `save="all"`.
     """
-    kinds = None if options.live else kinds_of(each)  # live, a kind is a guess: `explain` says more
-    told = None if kinds is not None else _explained(each, options, filtered)
-    outlier = each.outlier if each.outlier.ndim == 2 else each.outlier[:, None]
+    faults = None if options.causal else faults_of(each)  # a causal filter classifies none: `explain` does
+    explained = None if faults is not None else _explain_outliers(each, options, filtered)
     single: list[Flag] = []
-    for row, column in np.argwhere(outlier):
+    for row, column in np.argwhere(each.outliers_by_column):
         place = None if each.outlier.ndim == 1 else int(column)
         kind, reason = "", ""
-        if kinds is not None:
-            kind = str(kinds[row] if kinds.ndim == 1 else kinds[row, column])
-            reason = "; ".join(filter(None, [KINDS.get(kind, ""), _size(each, int(row), int(column))]))
-        elif told is not None:
-            kind, reason = told.get((int(row), place), ("", ""))
-        reason = reason or _size(each, int(row), int(column))
+        if faults is not None:
+            kind = str(faults[row] if faults.ndim == 1 else faults[row, column])
+            reason = "; ".join(filter(None, [FAULT_REASONS.get(kind, ""), _describe_size(each, int(row), int(column))]))
+        elif explained is not None:
+            kind, reason = explained.get((int(row), place), ("", ""))
+        reason = reason or _describe_size(each, int(row), int(column))
         single.append(Flag(int(row), int(row), place, kind or "outlier", reason))
-    return _joined(single)
+    return _join_flags(single)
 
 
-def _size(each: Series, row: int, column: int) -> str:
-    """Say how far a reading lay from what was expected."""
+def _describe_size(each: CleanedSeries, row: int, column: int) -> str:
+    """Describe how far a measurement is from its prediction, or from the estimate."""
     if not np.isfinite(each.values[row]).any():
         return "not a finite number"
     if not each.standardised.size:
-        return "far from what was expected"
+        return "far from the prediction"
     own = each.standardised[row] if each.outlier.ndim == 1 else each.standardised[row, column : column + 1]
     far = own[np.nanargmax(np.abs(own))] if np.isfinite(own).any() else 0.0
-    if abs(far) < CLOSE:  # judged by what came after it, too, or as part of a run
+    if abs(far) < MIN_DEVIATIONS:  # judged also by later measurements, or as part of a run
         off = each.values[row] - each.mean[row]
         off = off if each.outlier.ndim == 1 else off[column : column + 1]
         return f"{', '.join(f'{one:+.3g}' for one in off)} from the estimate"
-    return f"{abs(far):.3g} standard deviations {'above' if far > 0 else 'below'} what was expected"
+    return f"{abs(far):.3g} standard deviations {'above' if far > 0 else 'below'} the prediction"
 
 
-def _joined(single: list[Flag]) -> list[Flag]:
-    """Put neighbours of one kind and column together; the reason is that of the first."""
+def _join_flags(single: list[Flag]) -> list[Flag]:
+    """Join consecutive outliers with the same fault and column; the reason is that of the first."""
     rows: list[Flag] = []
     for flag in sorted(single, key=lambda one: (-1 if one.column is None else one.column, one.first)):
         last = rows[-1] if rows else None
@@ -96,15 +94,17 @@ def _joined(single: list[Flag]) -> list[Flag]:
     return sorted(rows, key=lambda one: one.first)
 
 
-def _explained(each: Series, options: Options, filtered: Any) -> dict[tuple[int, int | None], tuple[str, str]] | None:
-    """Ask `wolf.explain` why readings were flagged; None where it cannot say."""
+def _explain_outliers(
+    each: CleanedSeries, options: Options, filtered: Any
+) -> dict[tuple[int, int | None], tuple[str, str]] | None:
+    """Classify outliers by `wolf.explain`; None where it does not apply."""
     from wolf.diagnostics.faults import explain
 
-    if not each.flagged or len(each.values) > LONGEST:
+    if not each.num_outliers or len(each.values) > MAX_EXPLAINED_ROWS:
         return None
     try:
-        found = explain(_run(each, options) if filtered is None else filtered)
-    except (ValueError, AttributeError):  # a method that cannot be explained, a model that is not at hand
+        found = explain(_filter_again(each, options) if filtered is None else filtered)
+    except (ValueError, AttributeError):  # a method that `explain` does not support, a model that is not available
         return None
     kinds = {"jump": "shift", "biased": "burst"}
     return {
@@ -112,10 +112,10 @@ def _explained(each: Series, options: Options, filtered: Any) -> dict[tuple[int,
     }
 
 
-def _run(each: Series, options: Options) -> Any:
-    """Filter a series once more, with its noise known."""
+def _filter_again(each: CleanedSeries, options: Options) -> Any:
+    """Filter a series again, with its fitted parameters."""
     from wolf import api
-    from wolf.cleaning.pipeline import choose_method
+    from wolf.cleaning.pipeline import select_method
     from wolf.cleaning.sampling import gaps_of
     from wolf.fitting.initial_values import difference_var
     from wolf.models.registry import parse
@@ -127,28 +127,30 @@ def _run(each: Series, options: Options) -> Any:
     free = (
         [] if each.fit is None else [name for name in each.parameters if name not in named.given | options.parameters]
     )
-    return api.filter(model, each.values, method=choose_method(options, free, each.unit, model)[0])
+    return api.filter(model, each.values, method=select_method(options, free, each.unit, model)[0])
 
 
-def events_of(each: Series, flags: list[Flag]) -> list[Flag]:
-    """List what happened that is no fault of a reading: gaps, and shifts of the level."""
+def events_of(each: CleanedSeries, flags: list[Flag]) -> list[Flag]:
+    """List events that are no faults: gaps, and shifts of the level."""
     missing = np.isnan(each.values).all(axis=1)
     edges = np.diff(np.concatenate([[0], missing.astype(int), [0]]))
     runs = zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1, strict=True)
     found = [
-        Flag(int(a), int(b), None, "gap", f"{b - a + 1} rows without a reading") for a, b in runs if b - a >= GAP - 1
+        Flag(int(a), int(b), None, "gap", f"{b - a + 1} rows without a measurement")
+        for a, b in runs
+        if b - a >= MIN_GAP_STEPS - 1
     ]
     if each.times is not None and len(each.times) > 1:
         steps = np.diff(each.times) / each.unit
         found += [
             Flag(int(row), int(row) + 1, None, "gap", f"no row for {steps[row]:.4g} typical steps")
-            for row in np.flatnonzero(steps > GAP)
+            for row in np.flatnonzero(steps > MIN_GAP_STEPS)
         ]
-    kinds = kinds_of(each)
-    if kinds is not None:
-        rows = np.flatnonzero(kinds == "shift" if kinds.ndim == 1 else (kinds == "shift").any(axis=1))
+    faults = faults_of(each)
+    if faults is not None:
+        rows = np.flatnonzero(faults == "shift" if faults.ndim == 1 else (faults == "shift").any(axis=1))
         starts = rows[np.diff(rows, prepend=-2) > 1] if rows.size else rows
-        found += [Flag(int(row), int(row), None, "shift", KINDS["shift"]) for row in starts]
+        found += [Flag(int(row), int(row), None, "shift", FAULT_REASONS["shift"]) for row in starts]
     else:
         found += [flag for flag in flags if flag.kind == "shift"]
     return sorted(found, key=lambda one: one.first)

@@ -1,4 +1,4 @@
-"""`wolf.report(out, path)`: the page about a result of `wolf.filter`."""
+"""`wolf.report(out, path)`: an HTML report of a result of `wolf.filter`."""
 
 from os import PathLike
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from wolf import validation
 from wolf.beliefs.density import deviations
-from wolf.cleaning import Options, Series
+from wolf.cleaning import CleanedSeries, Options
 from wolf.cleaning.sampling import gaps_of
 from wolf.numerics.precision import precision
 from wolf.reports.page import write_report
@@ -25,12 +25,12 @@ def report(
     title: str = "A filtered series",
     level: float = 0.95,
 ) -> None:
-    """Write a page about a result: the series with its intervals, flagged measurements with reasons, and checks.
+    """Write an HTML report of a result: the series with its intervals, outliers with reasons, and checks.
 
     Args:
         out: from `wolf.filter` or `wolf.filter_many` with `save="all"`, or from `wolf.smooth`.
         path: of the HTML file.
-        times: (T,), numbers or dates; 0, 1, ... without.
+        times: (T,), numbers or dates. Default: 0, 1, ...
         names: of the M measured coordinates.
         title: of the page.
         level: probability of the intervals.
@@ -44,7 +44,7 @@ def report(
         True
     """
     if not isinstance(out, Filtered | Smoothed):
-        raise ValueError(f"report takes what wolf.filter or wolf.smooth returned; got {validation.short_repr(out)}")
+        raise ValueError(f"report needs a result of wolf.filter or wolf.smooth; got {validation.short_repr(out)}")
     filtered = out.filtered if isinstance(out, Smoothed) else out
     if filtered.settings["save"] != "all":
         raise ValueError(
@@ -63,7 +63,7 @@ def report(
     if len(names) != count:
         raise ValueError(f"names must be one for each of the {count} measured coordinates; got {len(names)}")
     past = not isinstance(out, Smoothed)
-    options = Options(smooth=not past, level=level, method=filtered.method)
+    options = Options(smooth=not past, causal=past, level=level, method=filtered.method)
     runs = dict(zip((id(each) for each in series), many, strict=True))
     write_report(str(path), title, series, options, names=names, origin=origin, runs=runs, past=past)
 
@@ -76,7 +76,7 @@ def _covs(out: Any) -> np.ndarray:
 
 
 def _times(times: Any) -> tuple[np.ndarray | None, int | None]:
-    """Turn times into numbers, and dates into seconds since the first of them."""
+    """Convert times to numbers, and dates to seconds since the first of them."""
     if times is None:
         return None, None
     stamps = np.asarray(times)
@@ -88,8 +88,8 @@ def _times(times: Any) -> tuple[np.ndarray | None, int | None]:
 
 def _series(
     out: Filtered, means: np.ndarray, covs: np.ndarray, times: np.ndarray | None, level: float, label: str
-) -> Series:
-    """Lay a result out as the page needs it: seen through the measurement."""
+) -> CleanedSeries:
+    """Convert a result to a cleaned series: the signal in place of the state."""
     if times is not None and len(times) != len(out):
         raise ValueError(f"times must have one entry for each of the {len(out)} steps; got {len(times)}")
     mean, variance = _signal(out, means, covs)
@@ -97,7 +97,7 @@ def _series(
     with np.errstate(invalid="ignore"):
         standardised = out.residuals / np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     unit, gaps = gaps_of(times)
-    return Series(
+    return CleanedSeries(
         label=label,
         rows=np.arange(len(out)),
         columns=tuple(range(out.ys.shape[1])),
@@ -114,7 +114,6 @@ def _series(
         parameters={},
         fit=None,
         fit_rows=(0, len(out)),
-        future=None,
         model=repr(out.model).splitlines()[0],
         method=describe_method(out.method),
         even=gaps is None,
@@ -123,12 +122,12 @@ def _series(
 
 
 def _signal(out: Filtered, means: np.ndarray, covs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Project beliefs on what is measured, (T, M) each: mean and variance, to first order where that is curved."""
+    """Compute mean and variance of the signal, (T, M) each, to first order for a nonlinear measurement."""
 
     def one(t: Any, mean: Any, cov: Any, u: Any) -> tuple[Any, Any]:
-        see = out.model.at(t).projection(u)
-        slope = jax.jacfwd(see)(mean)
-        return see(mean), jnp.sum((slope @ cov) * slope, axis=1)
+        observe = out.model.at(t).projection(u)
+        jacobian = jax.jacfwd(observe)(mean)
+        return observe(mean), jnp.sum((jacobian @ cov) * jacobian, axis=1)
 
     with precision("float64"):
         inputs = None if out.inputs is None else jnp.asarray(out.inputs)

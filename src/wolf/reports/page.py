@@ -1,4 +1,4 @@
-"""Put the page together from its parts."""
+"""Assembly of the HTML report from its sections."""
 
 import json
 import re
@@ -9,39 +9,39 @@ from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Options, Series
+from wolf.cleaning import CleanedSeries, Options
 from wolf.cleaning.sampling import describe_step
 from wolf.execution.validate import package_version
 from wolf.reports import chart_data, summary, tables
 from wolf.reports.flag_table import flags_of
-from wolf.reports.noise_scale_section import levels_of
+from wolf.reports.noise_scale_section import noise_scales
 from wolf.reports.svg import season, track_map
 from wolf.runtime.checkpoints import atomic
 
-SHOWN = 50  # series that get large pictures
-VERDICTS = 8  # lines of verdicts
-NAMED = 4  # series that one names
-WORRY = 0.05  # of a share of flagged readings, that a verdict counts as much as
+MAX_CHART_SERIES = 50  # series with large charts
+MAX_FINDINGS = 8  # lines of findings
+MAX_NAMED_SERIES = 4  # that a finding names
+FINDING_PENALTY = 0.05  # share of outliers to which one finding is equivalent in the ranking of series
 
 
-def write_report(path: str, source: str, series: list[Series], options: Options, **told: Any) -> None:
-    """Write a report, whole or not at all.
+def write_report(path: str, source: str, series: list[CleanedSeries], options: Options, **context: Any) -> None:
+    """Write a report atomically.
 
     Args:
         path: of the HTML file.
-        source: what was read, for the title.
+        source: name of the input, for the title.
         series: cleaned.
-        options: how.
-        **told: as in `render`.
+        options: how they were cleaned.
+        **context: as in `render`.
     """
-    page = render(source, series, options, **told)
+    page = render(source, series, options, **context)
     with atomic(Path(path)) as file:
         file.write(page.encode())
 
 
 def render(
     source: str,
-    series: list[Series],
+    series: list[CleanedSeries],
     options: Options,
     *,
     names: list[str],
@@ -52,33 +52,33 @@ def render(
     runs: dict[int, Any] | None = None,
     past: bool | None = None,
 ) -> str:
-    """Make the page.
+    """Render the page.
 
     Args:
-        source: what was read, for the title.
+        source: name of the input, for the title.
         series: cleaned.
-        options: how.
+        options: how they were cleaned.
         names: of the value columns.
         time: name of the time column.
-        origin: nanoseconds since 1970 of time 0, for dates.
-        notes: what a person should know about the data.
-        failed: series that could not be filtered, and why.
-        runs: of series whose `Filtered` is at hand, by their `id`.
-        past: whether estimates use the past of each row only; None to take it from the options.
+        origin: Unix time of time 0 in nanoseconds, for dates.
+        notes: remarks about the data.
+        failed: series that could not be filtered: label -> reason.
+        runs: `Filtered` of series, if available, by the `id` of the series.
+        past: whether estimates use only the past of each row; None to use that of the options.
     """
-    past = getattr(options, "live", not options.smooth) if past is None else past
-    series = sorted(series, key=lambda each: trouble(each, past), reverse=True)
-    shown = series[:SHOWN]
-    most = max(200, chart_data.MOST // max(1, sum(len(each.columns) for each in shown)))
-    drawn = [chart_data.series_numbers(each, names, origin, most) for each in shown]
-    pictures = [picture for some in drawn for picture in some]
-    for each, some in zip(shown, drawn, strict=True):
-        for picture in some:
-            if picture["loudest"]:
-                picture["loudest"]["when"] = tables.moment(each, picture["loudest"]["row"], origin)
-            picture["verdicts"] = summary.of_picture(picture, past)
+    past = options.causal if past is None else past
+    series = sorted(series, key=lambda each: severity(each, past), reverse=True)
+    shown = series[:MAX_CHART_SERIES]
+    max_points = max(200, chart_data.MAX_POINTS // max(1, sum(len(each.columns) for each in shown)))
+    charts = [chart_data.series_numbers(each, names, origin, max_points) for each in shown]
+    pictures = [picture for own in charts for picture in own]
+    for each, own in zip(shown, charts, strict=True):
+        for picture in own:
+            if picture["noise_peak"]:
+                picture["noise_peak"]["when"] = tables.format_time(each, picture["noise_peak"]["row"], origin)
+            picture["findings"] = summary.residual_findings(picture, past)
     flags = [flags_of(each, options, (runs or {}).get(id(each))) for each in shown]
-    told = {
+    data = {
         "pictures": pictures,
         "dates": origin is not None,
         "time": time or "row",
@@ -90,114 +90,112 @@ def render(
         "LEAD": _lead(series),
         "CARDS": _cards(series),
         "CHOICE": tables.choice(series),
-        "VERDICTS": _verdicts(shown, drawn),
-        "NOTES": "".join(f"<li>{escape(words)}</li>" for words in _notes(series, pictures, notes or [])),
-        "OVERVIEW": tables.overview(series, drawn, failed or {}),
-        "MAP": _maybe("The track", "".join(track_map(each, names) for each in shown[:1])),
-        "FLAGGED": tables.flagged(shown, flags, names, origin),
+        "FINDINGS": _findings(shown, charts),
+        "NOTES": "".join(f"<li>{escape(note)}</li>" for note in _notes(series, pictures, notes or [])),
+        "OVERVIEW": tables.overview(series, charts, failed or {}),
+        "MAP": _section("Track", "".join(track_map(each, names) for each in shown[:1])),
+        "OUTLIERS": tables.outliers(shown, flags, names, origin),
         "EVENTS": tables.events(shown, flags, origin),
-        "LEVELS": _maybe("What was learned about the noise", levels_of(shown, runs or {})),
-        "SEASON": _maybe("What repeats", season(series[0])),
+        "NOISE_SCALES": _section("Estimated noise scales", noise_scales(shown, runs or {})),
+        "SEASON": _section("Seasonal pattern", season(series[0])),
         "PARAMETERS": tables.parameters(shown),
         "SETTINGS": _settings(series, options, source, past),
         "STYLE": _asset("uPlot.min.css") + _asset("page.css"),
         "LICENCE": _asset("uPlot-LICENSE.txt"),
         "UPLOT": _asset("uPlot.iife.min.js"),
         "SCRIPT": _asset("page.js"),
-        "DATA": json.dumps(_finite(told)).replace("<", "\\u003c"),
+        "DATA": json.dumps(_json_ready(data)).replace("<", "\\u003c"),
     }
-    return re.sub(r"\{\{([A-Z]+)\}\}", lambda found: fields[found[1]], _asset("page.html"))
+    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: fields[found[1]], _asset("page.html"))
 
 
-def trouble(each: Series, past: bool = True) -> float:
-    """Say how much a series needs to be looked at: its share of flagged and of missing readings, and its worries.
+def severity(each: CleanedSeries, past: bool = True) -> float:
+    """Score a series for the ranking: shares of outliers and missing values, plus a penalty for each finding.
 
     Args:
-        each: cleaned.
-        past: whether estimates use the past of each row only.
+        each: cleaned series.
+        past: whether estimates use only the past of each row.
     """
-    share = each.flagged / max(each.judged, 1) + each.missing / max(each.values.size, 1)
+    share = each.num_outliers / max(each.num_weights, 1) + each.num_missing / max(each.values.size, 1)
     tests = [chart_data.residual_tests(each, k) for k in range(len(each.columns))] if each.standardised.size else []
-    worries = summary.of_series(each) + [words for told in tests for words in summary.of_picture(told, past)]
-    return share + WORRY * len(worries)
+    findings = summary.series_findings(each) + [one for test in tests for one in summary.residual_findings(test, past)]
+    return share + FINDING_PENALTY * len(findings)
 
 
-def _maybe(title: str, content: str) -> str:
-    """Make a section of what is there."""
+def _section(title: str, content: str) -> str:
+    """Format a section; empty without content."""
     return f"<section><h2>{title}</h2>{content}</section>" if content else ""
 
 
-def _verdicts(shown: list[Series], drawn: list[list[dict[str, Any]]]) -> str:
-    """Say what the checks found, each once, and of which series."""
+def _findings(shown: list[CleanedSeries], charts: list[list[dict[str, Any]]]) -> str:
+    """List the findings of the checks, each once with the names of its series."""
     found: dict[str, list[str]] = {}
-    for each, pictures in zip(shown, drawn, strict=True):
-        words = summary.of_series(each) + [words for picture in pictures for words in picture["verdicts"]]
-        for word in dict.fromkeys(words):
-            found.setdefault(word, []).append(each.label)
+    for each, pictures in zip(shown, charts, strict=True):
+        findings = summary.series_findings(each) + [one for picture in pictures for one in picture["findings"]]
+        for finding in dict.fromkeys(findings):
+            found.setdefault(finding, []).append(each.label)
     if not found:
-        return (
-            '<p class="verdict good">The checks found nothing wrong: the errors look like those of a right model.</p>'
-        )
-    listed = "".join(f"<li>{escape(_whose(labels) + words)}</li>" for words, labels in list(found.items())[:VERDICTS])
-    more = f"<li>... and {len(found) - VERDICTS} more</li>" if len(found) > VERDICTS else ""
-    return f'<div class="verdict"><b>What to know before trusting the intervals</b><ul>{listed}{more}</ul></div>'
+        return '<p class="verdict good">No problems found: the residuals are consistent with the model.</p>'
+    listed = "".join(
+        f"<li>{escape(_series_prefix(labels) + finding)}</li>" for finding, labels in list(found.items())[:MAX_FINDINGS]
+    )
+    more = f"<li>... and {len(found) - MAX_FINDINGS} more</li>" if len(found) > MAX_FINDINGS else ""
+    return f'<div class="verdict"><b>Problems that may affect the intervals</b><ul>{listed}{more}</ul></div>'
 
 
-def _whose(labels: list[str]) -> str:
+def _series_prefix(labels: list[str]) -> str:
     named = [label for label in labels if label]
-    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-    return f"{', '.join(named[:NAMED])}{more}: " if named else ""
+    more = f" and {len(named) - MAX_NAMED_SERIES} more" if len(named) > MAX_NAMED_SERIES else ""
+    return f"{', '.join(named[:MAX_NAMED_SERIES])}{more}: " if named else ""
 
 
-def _lead(series: list[Series]) -> str:
-    """Say in one sentence what came out."""
-    counted, noun, _ = _counted(series)
-    flagged, missing = sum(each.flagged for each in series), sum(each.missing for each in series)
+def _lead(series: list[CleanedSeries]) -> str:
+    """Summarise the result in one sentence."""
+    counted, noun, _ = _count_judged(series)
+    flagged, missing = sum(each.num_outliers for each in series), sum(each.num_missing for each in series)
     many = f" in {len(series)} series" if len(series) > 1 else ""
     gaps = f" {missing:,} values were missing." if missing else " None was missing."
     share = flagged / max(counted, 1)
-    return f"Of {counted:,} {noun}{many}, <b>{flagged:,} do not fit the others</b> ({share:.1%}).{gaps}"
+    return f"Of {counted:,} {noun}{many}, <b>{flagged:,} are outliers</b> ({share:.1%}).{gaps}"
 
 
-def _counted(series: list[Series]) -> tuple[int, str, bool]:
-    """Count what is judged: readings, or rows of them that are judged together; and say which."""
+def _count_judged(series: list[CleanedSeries]) -> tuple[int, str, bool]:
+    """Count the judged units: measurements, or rows with one weight for all columns; and name the unit."""
     joint = any(each.outlier.ndim == 1 and each.values.shape[1] > 1 for each in series)
-    counted = sum(each.judged if joint else each.values.size for each in series)
-    return counted, "rows of readings" if joint else "readings", joint
+    counted = sum(each.num_weights if joint else each.values.size for each in series)
+    return counted, "rows" if joint else "measurements", joint
 
 
-def _cards(series: list[Series]) -> str:
+def _cards(series: list[CleanedSeries]) -> str:
     first = series[0]
-    counted, noun, joint = _counted(series)
+    counted, noun, joint = _count_judged(series)
     cards = [
         (f"{counted:,}", noun),
-        (f"{sum(each.missing for each in series):,}", "missing"),
-        (f"{sum(each.flagged for each in series):,}", "flagged"),
+        (f"{sum(each.num_missing for each in series):,}", "missing"),
+        (f"{sum(each.num_outliers for each in series):,}", "outliers"),
     ]
-    if "obs_var" in first.parameters and len(series) == 1 and summary.is_sure(first, "obs_var"):
-        cards.append((f"± {first.parameters['obs_var'] ** 0.5:.3g}", "usual error of one reading"))
+    if "obs_var" in first.parameters and len(series) == 1 and summary.is_identified(first, "obs_var"):
+        cards.append((f"± {first.parameters['obs_var'] ** 0.5:.3g}", "standard deviation of the noise"))
     if len(series) == 1 and not joint:
         last = first.upper[-1, 0] - first.mean[-1, 0]
         cards.append((f"{first.mean[-1, 0]:.4g} ± {last:.2g}", "estimate at the end"))
-        if first.future is not None:
-            end = first.future.mean[-1, 0], first.future.upper[-1, 0] - first.future.mean[-1, 0]
-            cards.append((f"{end[0]:.4g} ± {end[1]:.2g}", f"forecast, {len(first.future.mean):,} steps ahead"))
-    return "".join(f'<div class="card"><b>{escape(number)}</b><span>{words}</span></div>' for number, words in cards)
+        if first.forecast is not None:
+            end = first.forecast.mean[-1, 0], first.forecast.upper[-1, 0] - first.forecast.mean[-1, 0]
+            cards.append((f"{end[0]:.4g} ± {end[1]:.2g}", f"forecast, {len(first.forecast.mean):,} steps ahead"))
+    return "".join(f'<div class="card"><b>{escape(number)}</b><span>{text}</span></div>' for number, text in cards)
 
 
-def _notes(series: list[Series], pictures: list[dict[str, Any]], notes: list[str]) -> list[str]:
-    told = list(notes)
-    if len(series) > SHOWN:
-        told.append(f"large pictures of the {SHOWN} most troubled of {len(series)} series")
+def _notes(series: list[CleanedSeries], pictures: list[dict[str, Any]], notes: list[str]) -> list[str]:
+    found = list(notes)
+    if len(series) > MAX_CHART_SERIES:
+        found.append(f"charts show the {MAX_CHART_SERIES} most severe of {len(series)} series")
     thinned = [picture for picture in pictures if picture["shown"] < picture["count"]]
     if thinned:
-        told.append(
-            f"the pictures show {thinned[0]['shown']:,} of {thinned[0]['count']:,} rows, flagged ones among them"
-        )
-    return told
+        found.append(f"the charts show {thinned[0]['shown']:,} of {thinned[0]['count']:,} rows, including outliers")
+    return found
 
 
-def _settings(series: list[Series], options: Options, source: str, past: bool) -> str:
+def _settings(series: list[CleanedSeries], options: Options, source: str, past: bool) -> str:
     first = series[0]
     steps = "even" if all(each.even for each in series) else "uneven: continuous-time model"
     settings = {
@@ -213,12 +211,12 @@ def _settings(series: list[Series], options: Options, source: str, past: bool) -
     return "".join(rows)
 
 
-def _finite(value: Any) -> Any:
-    """Replace what JSON has no word for."""
+def _json_ready(value: Any) -> Any:
+    """Replace non-finite numbers by None, which JSON can represent."""
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: _json_ready(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [_json_ready(item) for item in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

@@ -1,74 +1,78 @@
-"""What the checks of a series say, in words: are its intervals to be trusted, and is its model the right one?"""
+"""Checks of a series as text: calibration of its intervals, and adequacy of its model."""
 
 from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Series
+from wolf.cleaning import CleanedSeries
 
-RIGHT = 0.95  # share of the surprises that lie between the limits of a right model
-NARROW, WIDE = 0.90, 0.985  # shares that are told
-CORRELATED = 0.1  # correlation of neighbours that is told, if it is no chance
-SURE = 3.0  # standard errors that are no chance
-BIASED = 0.1  # mean error, in standard deviations, that is told
-MANY = 0.2  # share of flagged readings that is told
-LOUD = 1.8  # times as large as usual that noise around a moment must be to be told: a hundred errors vary by less
-UNSURE = 2.0  # standard errors below which a variance cannot be told from zero
+NOMINAL_SHARE = 0.95  # of NIS values in their band
+MIN_SHARE, MAX_SHARE = 0.90, 0.985  # outside of which the share is reported
+MIN_CORRELATION = 0.1  # lag-1 autocorrelation that is reported, if significant
+SIGNIFICANT_ERRORS = 3.0  # standard errors
+MIN_BIAS = 0.1  # mean residual that is reported, in standard deviations
+MAX_OUTLIER_SHARE = 0.2  # above which the share is reported
+MIN_NOISE_RATIO = (
+    1.8  # of the local noise to its median, that is reported: the estimate of a hundred errors varies less
+)
+MIN_IDENTIFIED_ERRORS = 2.0  # standard errors from zero of an identified variance
 
 
-def of_picture(picture: dict[str, Any], past: bool = True) -> list[str]:
-    """Say what the residuals of one column tell.
+def residual_findings(picture: dict[str, Any], past: bool = True) -> list[str]:
+    """Report the problems that the residuals of one column indicate.
 
     Args:
-        picture: the numbers of a column, of `numbers.series_numbers`.
-        past: whether estimates use the past only; errors that are left by a smoother are opposite by themselves.
+        picture: data of a column, from `chart_data.series_numbers`.
+        past: whether estimates use only the past; residuals of a smoother are negatively autocorrelated anyway.
 
     Example:
-        >>> of_picture({"correlations": [0.0], "unflagged": 500, "inside": 0.8, "bias": 0.0})
-        ['only 80% of the readings lie where 95 % should: the noise is larger than was thought']
+        >>> residual_findings({"correlations": [0.0], "unflagged": 500, "inside": 0.8, "bias": 0.0})
+        ['only 80% of the measurements are in the 95 % band: the noise is underestimated']
     """
-    count, words = max(picture["unflagged"], 1), []
+    count, findings = max(picture["unflagged"], 1), []
     first = picture["correlations"][0] if picture["correlations"] else 0.0
-    if (first if not past else abs(first)) > max(CORRELATED, SURE / np.sqrt(count)):
-        alike = "alike" if first > 0 else "opposite"
+    if (first if not past else abs(first)) > max(MIN_CORRELATION, SIGNIFICANT_ERRORS / np.sqrt(count)):
+        sign = "positively" if first > 0 else "negatively"
         width = "too narrow" if first > 0 else "too wide"
-        words.append(
-            f"neighbouring errors are {alike} (correlation {first:.2f}): the model misses something, and its "
-            f"intervals are {width}"
+        findings.append(
+            f"residuals are {sign} autocorrelated (lag 1: {first:.2f}): the model is incomplete, and its intervals are "
+            f"{width}"
         )
     inside = picture["inside"]
-    chance = SURE * np.sqrt(RIGHT * (1 - RIGHT) / count)
-    if np.isfinite(inside) and inside < min(NARROW, RIGHT - chance):
-        words.append(f"only {inside:.0%} of the readings lie where 95 % should: the noise is larger than was thought")
-    if np.isfinite(inside) and inside > max(WIDE, RIGHT + chance):
-        words.append(f"{inside:.1%} of the readings lie where 95 % should: the noise is smaller than was thought")
-    loud = picture.get("loudest") or {}
-    if loud.get("times", 1.0) > LOUD:
-        words.append(
-            f"the noise changes: around {loud['when']} it is {loud['times']:.1f} times as large as usual, and the "
-            "estimate is less sure there than its interval says"
+    margin = SIGNIFICANT_ERRORS * np.sqrt(NOMINAL_SHARE * (1 - NOMINAL_SHARE) / count)
+    if np.isfinite(inside) and inside < min(MIN_SHARE, NOMINAL_SHARE - margin):
+        findings.append(f"only {inside:.0%} of the measurements are in the 95 % band: the noise is underestimated")
+    if np.isfinite(inside) and inside > max(MAX_SHARE, NOMINAL_SHARE + margin):
+        findings.append(f"{inside:.1%} of the measurements are in the 95 % band: the noise is overestimated")
+    peak = picture.get("noise_peak") or {}
+    if peak.get("ratio", 1.0) > MIN_NOISE_RATIO:
+        findings.append(
+            f"the noise varies: around {peak['when']} it is {peak['ratio']:.1f} times its median, and intervals there "
+            "are too narrow"
         )
-    if abs(picture["bias"]) > max(BIASED, SURE / np.sqrt(count)):
+    if abs(picture["bias"]) > max(MIN_BIAS, SIGNIFICANT_ERRORS / np.sqrt(count)):
         side = "above" if picture["bias"] > 0 else "below"
-        words.append(f"readings lie {side} their prediction on average, by {abs(picture['bias']):.2f} of its deviation")
-    return words
+        findings.append(
+            f"measurements are {side} their prediction on average, by {abs(picture['bias']):.2f} standard deviations"
+        )
+    return findings
 
 
-def of_series(each: Series) -> list[str]:
-    """Say what the fit and the flags of a series tell."""
-    words = []
-    share = each.flagged / max(each.judged, 1)
-    if share > MANY:
-        words.append(f"{share:.0%} of the readings are flagged: more likely the model is wrong than all of them")
+def series_findings(each: CleanedSeries) -> list[str]:
+    """Report the problems that the fit and the outliers of a series indicate."""
+    findings = []
+    share = each.num_outliers / max(each.num_weights, 1)
+    if share > MAX_OUTLIER_SHARE:
+        findings.append(f"{share:.0%} of the measurements are outliers: the model is probably wrong")
     if each.fit is not None and not each.fit.converged:
-        words.append("the fit of the noise did not converge; give variances that you know")
-    unsure = [name for name in each.parameters if not is_sure(each, name)]
-    if unsure:
-        words.append(f"{' and '.join(unsure)} cannot be told from zero with these readings")
-    return words
+        findings.append("the fit of the noise did not converge; set known variances")
+    unidentified = [name for name in each.parameters if not is_identified(each, name)]
+    if unidentified:
+        findings.append(f"{' and '.join(unidentified)} cannot be distinguished from zero with these measurements")
+    return findings
 
 
-def is_sure(each: Series, name: str) -> bool:
-    """Say whether a fitted variance can be told from zero."""
+def is_identified(each: CleanedSeries, name: str) -> bool:
+    """Check whether a fitted variance differs significantly from zero."""
     error = each.fit.errors.get(name, np.nan) if each.fit is not None else np.nan
-    return bool(np.isnan(error) or each.parameters[name] >= UNSURE * error)
+    return bool(np.isnan(error) or each.parameters[name] >= MIN_IDENTIFIED_ERRORS * error)

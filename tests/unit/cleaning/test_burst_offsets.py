@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolf.cleaning import Options, clean, gap_imputation, runs
-from wolf.cleaning.smoother_pass import sweep
+from wolf.cleaning.smoother_pass import run_pass
 from wolf.diagnostics.faults import boundaries, offsets
 from wolf.models.registry import parse
 from wolf.numerics.runs import runs_of
@@ -23,7 +23,7 @@ def values():
 
 
 def judged(values, **options):
-    how = Options(parameters=WANDERS, model="local-level", longest_fault=20, **options)
+    how = Options(parameters=WANDERS, model="local-level", max_fault_length=20, **options)
     return clean(values[:, None], None, how)[0]
 
 
@@ -93,7 +93,7 @@ def test_a_wild_run_whose_end_agrees_with_itself_is_left_out_whole(values):
 def test_where_a_series_wanders_fast_a_wild_run_has_no_holes_and_clean_ends(off, seed):
     dirty = 50.0 + np.cumsum(np.random.default_rng(seed).normal(size=STEPS))
     dirty[100:108] += 1.2 * np.array(off)
-    how = Options(parameters={"level_var": 1.0, "obs_var": 1e-3}, model="local-level", longest_fault=20)
+    how = Options(parameters={"level_var": 1.0, "obs_var": 1e-3}, model="local-level", max_fault_length=20)
     found = clean(dirty[:, None], None, how)[0]
     assert np.flatnonzero(found.outlier).tolist() == list(range(100, 108))
 
@@ -103,7 +103,7 @@ def test_good_readings_beside_some_that_are_hundreds_of_deviations_off_are_kept(
     rng = np.random.default_rng(seed)
     dirty = 50.0 + np.cumsum(0.1 * rng.normal(size=STEPS)) + np.sqrt(0.1) * rng.normal(size=STEPS)
     dirty[[100, 103, 104]] += [300.0, -60.0, -60.0]
-    how = Options(parameters={"level_var": 0.01, "obs_var": 0.1}, model="local-level", longest_fault=20)
+    how = Options(parameters={"level_var": 0.01, "obs_var": 0.1}, model="local-level", max_fault_length=20)
     found = clean(dirty[:, None], None, how)[0]
     assert {100, 103, 104} <= set(np.flatnonzero(found.outlier)) <= {100, 101, 102, 103, 104}
 
@@ -136,14 +136,14 @@ def gaps_in_a_level():
 def test_gaps_are_bridged_by_the_model_that_bridges_others_like_them(gaps_in_a_level):
     values, slope, level = gaps_in_a_level
     ones, rows = np.ones(STEPS), gap_imputation.long_gaps(values)
-    plain, best = sweep(slope, values, ones, None), sweep(level, values, ones, None)
-    seen = sweep(slope, values, ones, None)
-    gap_imputation.bridge(seen, [level], slope, values, ones, None)
+    plain, best = run_pass(slope, values, ones, None), run_pass(level, values, ones, None)
+    seen = run_pass(slope, values, ones, None)
+    gap_imputation.impute_gaps(seen, [level], slope, values, ones, None)
     np.testing.assert_array_equal(seen.mean[rows], best.mean[rows])
     np.testing.assert_array_equal(seen.mean[~rows], plain.mean[~rows])
     assert (seen.variance >= plain.variance).all()
-    kept = sweep(level, values, ones, None)
-    gap_imputation.bridge(kept, [slope], level, values, ones, None)
+    kept = run_pass(level, values, ones, None)
+    gap_imputation.impute_gaps(kept, [slope], level, values, ones, None)
     np.testing.assert_array_equal(kept.mean, best.mean)
 
 
@@ -151,7 +151,7 @@ def test_gaps_are_bridged_by_the_model_that_bridges_others_like_them(gaps_in_a_l
 def test_what_is_cut_out_is_whole_and_away_from_gaps(length, turn, first, missing):
     used = np.zeros(STEPS)
     used[first : first + missing] = np.nan
-    cut = gap_imputation.cut_out(used, length, turn)
+    cut = gap_imputation.artificial_gaps(used, length, turn)
     assert all(stop - start == length for start, stop in runs_of(cut))
     near = np.convolve(gap_imputation.long_gaps(used), np.ones(2 * length - 1), "same") > 0
     assert not (cut & near).any()

@@ -68,9 +68,9 @@ def test_the_size_of_pieces_changes_nothing(folder, monkeypatch, case):
     told = []
     for size in (None, PIECE):
         if size:
-            monkeypatch.setattr(runs, "CHUNK", size)
-            monkeypatch.setattr(filter_output, "PIECE", 2 * size + 1)
-            monkeypatch.setattr(io.csv_reader, "BLOCK", 1)
+            monkeypatch.setattr(runs, "CHUNK_ROWS", size)
+            monkeypatch.setattr(filter_output, "PIECE_ROWS", 2 * size + 1)
+            monkeypatch.setattr(io.csv_reader, "BLOCK_BYTES", 1)
         result = invoke("filter", "readings.csv", "--time", "time", "--value", "value", *KNOWN, *arguments)
         written = next(Path().glob("readings-clean.*"))
         told.append((result.output, _content(written)))
@@ -87,8 +87,8 @@ def test_pieces_of_standard_input_and_of_compressed_files_are_those_of_the_file(
     text = Path("readings.csv").read_text()
     invoke("filter", "readings.csv", "--value", "value", *KNOWN)
     expected = Path("readings-clean.csv").read_text()
-    monkeypatch.setattr(runs, "CHUNK", PIECE)
-    monkeypatch.setattr(io.csv_reader, "BLOCK", 1)
+    monkeypatch.setattr(runs, "CHUNK_ROWS", PIECE)
+    monkeypatch.setattr(io.csv_reader, "BLOCK_BYTES", 1)
     assert invoke("filter", "-", "--value", "value", *KNOWN, input=text).stdout == expected
     with pa.output_stream("packed.csv.gz", compression="gzip") as packed:
         packed.write(text.encode())
@@ -101,8 +101,8 @@ def test_categories_that_differ_from_piece_to_piece_are_kept(folder, monkeypatch
     parts = [pa.array(["x", "y"] * 50).dictionary_encode(), pa.array(["z", "x"] * 50).dictionary_encode()]
     table = pa.table({"value": np.random.default_rng(0).normal(size=200), "kind": pa.chunked_array(parts)})
     parquet.write_table(table, "readings.parquet")
-    monkeypatch.setattr(runs, "CHUNK", PIECE)
-    monkeypatch.setattr(io.table_writer, "ROW_GROUP", 100)
+    monkeypatch.setattr(runs, "CHUNK_ROWS", PIECE)
+    monkeypatch.setattr(io.table_writer, "ROW_GROUP_ROWS", 100)
     invoke("filter", "readings.parquet", "--value", "value", *KNOWN, "--forecast", "2", "--out", f"out.{kind}")
     out = {"parquet": parquet.read_table, "arrow": feather.read_table}[kind](f"out.{kind}")
     assert out["kind"].to_pylist() == [*table["kind"].to_pylist(), None, None]
@@ -146,16 +146,16 @@ def test_rows_that_were_added_are_left_out_and_changes_are_told(folder):
     table = io.read_table("readings.csv").without_rows()
     with open("readings.csv", "a") as file:
         file.write("300,1,1,A,\n")
-    assert io.Rows(table).take(ROWS).num_rows == ROWS
+    assert io.RowReader(table).read(ROWS).num_rows == ROWS
     with pytest.raises(ValueError, match="was changed"):
-        io.Rows(table).take(ROWS + 1)
+        io.RowReader(table).read(ROWS + 1)
     text = Path("readings.csv").read_text()
     Path("readings.csv").write_text(text.replace("A", "B"))
     with pytest.raises(ValueError, match="was changed"):
-        io.Rows(table).take(ROWS)
+        io.RowReader(table).read(ROWS)
     Path("readings.csv").write_text(text[:1000])
     with pytest.raises(ValueError, match="was changed"):
-        io.Rows(table).take(ROWS)
+        io.RowReader(table).read(ROWS)
 
 
 def test_a_file_that_changes_under_way_leaves_nothing_written(folder, monkeypatch):
@@ -169,7 +169,7 @@ def test_a_file_that_changes_under_way_leaves_nothing_written(folder, monkeypatc
     monkeypatch.setattr(prepared_series, "deviations", meddle)
     result = CliRunner().invoke(main, ["filter", "readings.csv", "--value", "value", *KNOWN])
     assert result.exit_code == 2
-    assert "was changed while it was filtered" in result.stderr
+    assert "was changed while it was being filtered" in result.stderr
     assert [path.name for path in Path().iterdir()] == ["readings.csv"]
 
 
@@ -203,5 +203,5 @@ def test_a_million_rows_live_take_no_more_memory_than_the_libraries_and_ten_time
     idle = peak_memory(sys.executable, "-c", "import wolf.cleaning, pandas")  # with the libraries that it runs on
     size = Path("long.csv").stat().st_size
     # Live, rows are filtered in pieces; hindsight holds the series as a whole, and so more.
-    used = peak_memory(sys.executable, "-m", "wolf", "filter", "long.csv", "--live")
+    used = peak_memory(sys.executable, "-m", "wolf", "filter", "long.csv", "--causal")
     assert used < idle + 10 * size

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 
 import wolf
-from wolf.cleaning import column_roles as finding
-from wolf.cleaning import io
+from wolf.cleaning import column_roles, io
 from wolf.cleaning.io import date_formats, number_formats
-from wolf.cleaning.load import Reading, load
+from wolf.cleaning.load import ReadOptions, load
 from wolf.cli import main
-from wolf.cli.plugins import ELSEWHERE
+from wolf.cli.plugins import COMMANDS_OF_OTHER_PACKAGES
 from wolf.diagnostics.faults import sentinel_values
 from wolf.numerics import calendar_months as calendar
 
@@ -93,16 +92,16 @@ def test_cells_in_another_style_than_the_others_are_told():
 def test_numbers_come_back_whatever_their_marks(values, marks):
     thousands, decimal = marks
     cells = [f"{x:,.2f}".replace(",", "t").replace(".", decimal).replace("t", thousands) for x in values]
-    style = number_formats.find_style(cells, ";")
+    style = number_formats.infer_format(cells, ";")
     parsed, bad = number_formats.parse(pa.chunked_array([cells]), style)
     assert bad == []
     np.testing.assert_allclose(parsed.to_numpy(), values)
 
 
 def test_only_one_thousand_and_more_is_told_to_be_unclear():
-    assert not number_formats.find_style(["1,234", "5,678"], ",").sure
-    assert number_formats.find_style(["1,234", "5,678"], ";").decimal == ","
-    assert number_formats.find_style(["1,234", "5,678"], ";", decimal=".").grouped
+    assert not number_formats.infer_format(["1,234", "5,678"], ",").sure
+    assert number_formats.infer_format(["1,234", "5,678"], ";").decimal == ","
+    assert number_formats.infer_format(["1,234", "5,678"], ";", decimal=".").grouped
     result = invoke("filter", write(table([f'"1,{100 + 7 * i % 5}"' for i in range(ROWS)])), *KNOWN)
     assert "--decimal ," in result.output
 
@@ -111,16 +110,16 @@ def test_words_for_nothing_are_counted_and_other_words_are_told():
     cells = [*map(str, LEVEL[:26]), "n/a", "n/a", "---", "broken"]
     assert "'broken' in column 'value' is not a number" in invoke("filter", write(table(cells)), *KNOWN).output
     told = invoke("filter", "in.csv", *KNOWN, "--on-bad-cell", "missing").output
-    assert "3 cells of 'value' say that nothing came: 'n/a' (2), '---' (1)" in told
-    assert "1 cells of 'value' are no numbers, taken as missing (rows 30)" in told
+    assert "3 cells of 'value' are marked as missing: 'n/a' (2), '---' (1)" in told
+    assert "1 cells of 'value' are no numbers and treated as missing (rows 30)" in told
     assert "'broken' (1)" in invoke("filter", "in.csv", *KNOWN, "--missing", "broken").output
 
 
 def test_codes_for_nothing_are_told_and_taken_out_when_asked():
     cells = [*LEVEL[:10], -999, -999, -999, *LEVEL[13:]]
-    assert "-999 stands 3 times in 'value'" in invoke("filter", write(table(cells)), *KNOWN).output
+    assert "-999 occurs 3 times in 'value'" in invoke("filter", write(table(cells)), *KNOWN).output
     told = invoke("filter", "in.csv", *KNOWN, "--missing", "-999").output
-    assert "3 values of 'value' taken as missing" in told
+    assert "3 values of 'value' are treated as missing" in told
     assert "missing       3 of 30 values" in told
     assert sentinel_values.codes(np.array([*range(900, 1100), 999.0, 999.0])) == {}
 
@@ -135,9 +134,9 @@ def test_a_code_for_nothing_moves_neither_the_choice_nor_the_rest_of_the_series(
     assert "not independent" not in told
     invoke("filter", "in.csv", "--missing", "-999", "--out", "as-missing.csv")
     found, asked = (arrow_csv.read_csv(name).to_pydict() for name in ("as-it-is.csv", "as-missing.csv"))
-    for name in ("mean", "lower", "upper", "reading_lower", "reading_upper", "repaired"):
+    for name in ("mean", "lower", "upper", "prediction_lower", "prediction_upper", "cleaned"):
         np.testing.assert_array_equal(found[name], asked[name])
-    np.testing.assert_array_equal(np.array(found["kind"]) == "dropout", np.isnan(level))
+    np.testing.assert_array_equal(np.array(found["fault"]) == "dropout", np.isnan(level))
 
 
 def test_what_a_broken_chip_says_again_and_again_is_a_code_and_no_limit():
@@ -219,11 +218,11 @@ def test_a_date_is_the_same_in_every_order(day):
 
 def test_dates_in_either_order_are_told_apart_by_their_steps_or_asked_for():
     even = [f"01/{i:02d}/2024" for i in range(1, 12)]
-    assert date_formats.find_shape(even).kind == "month first"
-    assert date_formats.find_shape([f"{i:02d}/01/2024" for i in range(1, 12)]).kind == "day first"
+    assert date_formats.infer_format(even).kind == "month first"
+    assert date_formats.infer_format([f"{i:02d}/01/2024" for i in range(1, 12)]).kind == "day first"
     with pytest.raises(LookupError, match="--day-first or --month-first"):
-        date_formats.find_shape(["01/02/2024", "01/05/2024", "01/06/2024"])
-    assert date_formats.find_shape(["01/02/2024"], day_first=True).kind == "day first"
+        date_formats.infer_format(["01/02/2024", "01/05/2024", "01/06/2024"])
+    assert date_formats.infer_format(["01/02/2024"], day_first=True).kind == "day first"
     late = [*(["01/02/2024"] * 1500), "13/02/2024"]
     held = io.Table("some.csv", pa.table({"t": pa.chunked_array([late])}), "csv", ",", lambda: iter(()))
     assert io.time_column(held, "t").stamps[-1] == 12 * 86400
@@ -242,7 +241,7 @@ def test_european_files_are_filtered_and_looked_ahead_of_in_their_style():
     assert result.exit_code == 0, result.output
     assert "Datum, every 86400 s" in result.output
     lines = Path("in-clean.csv").read_text().splitlines()
-    assert lines[0] == "Datum;Wert;mean;lower;upper;reading_lower;reading_upper;weight;outlier;kind;repaired"
+    assert lines[0] == "Datum;Wert;mean;lower;upper;prediction_lower;prediction_upper;weight;outlier;fault;cleaned"
     assert lines[1].startswith("01.05.2024 10:00;20,0;")
     assert lines[-1].startswith("01.06.2024 10:00;;")
     plain = load(write(table(LEVEL), "plain.csv")).values
@@ -268,7 +267,7 @@ def test_months_are_even_steps_and_forecasts_keep_to_them():
     assert "a season of 12 steps" in result.output
     out = arrow_csv.read_csv("in-clean.csv").to_pydict()
     assert [str(month)[:7] for month in out["month"][-3:]] == ["2020-01", "2020-02", "2020-03"]
-    assert "every 1 month" in invoke("look", "in.csv").output
+    assert "every 1 month" in invoke("inspect", "in.csv").output
 
 
 @given(
@@ -298,16 +297,16 @@ def test_months_are_counted_as_pandas_counts_them(first, months, steps, ends):
 def test_an_hour_that_comes_twice_is_told_and_read_right_in_its_zone():
     local = [f"2024-10-27 {hour}:00" for hour in ("00", "01", "02", "02", "03", "04", "05")]
     found = load(write(table(LEVEL[:7], times=local)))
-    assert any("put back for the winter" in note for note in found.notes)
-    right = load("in.csv", how=Reading(zone="Europe/Berlin"))
+    assert any("put back for winter time" in note for note in found.notes)
+    right = load("in.csv", how=ReadOptions(zone="Europe/Berlin"))
     np.testing.assert_array_equal(right.times, 3600.0 * np.arange(7))
     assert right.axis.write(right.times)[-1] == "2024-10-27 05:00:00"
     half = [f"2024-10-27 0{hour}:{minute}" for hour in (1, 2, 2, 3) for minute in ("00", "30")]
     np.testing.assert_array_equal(
-        load(write(table(LEVEL[:8], times=half)), how=Reading(zone="Europe/Berlin")).times, 1800.0 * np.arange(8)
+        load(write(table(LEVEL[:8], times=half)), how=ReadOptions(zone="Europe/Berlin")).times, 1800.0 * np.arange(8)
     )
     with pytest.raises(ValueError, match="no time zone 'Nowhere'"):
-        load("in.csv", how=Reading(zone="Nowhere"))
+        load("in.csv", how=ReadOptions(zone="Nowhere"))
 
 
 def test_offsets_that_change_with_summer_are_one_time():
@@ -343,11 +342,11 @@ def test_the_table_is_found(kind):
 
 def test_lines_can_be_left_out_by_number_and_by_mark():
     lines = table(LEVEL)
-    found = load(write(["a,b", *lines]), how=Reading(skip=1))
+    found = load(write(["a,b", *lines]), how=ReadOptions(skip=1))
     np.testing.assert_array_equal(found.values[:, 0], LEVEL)
-    found = load(write([*lines[:4], "% a remark", *lines[4:]]), how=Reading(comment="%"))
+    found = load(write([*lines[:4], "% a remark", *lines[4:]]), how=ReadOptions(comment="%"))
     np.testing.assert_array_equal(found.values[:, 0], LEVEL)
-    assert "--skip 99 leaves nothing" in invoke("filter", "in.csv", "--skip", "99").output
+    assert "--skip 99 skips all" in invoke("filter", "in.csv", "--skip", "99").output
     told = invoke("filter", write([*lines[:4], "1,2,3", *lines[4:]]), *KNOWN)
     assert "line 5: Expected 2 columns, got 3, in '1,2,3'" in told.output
     told = invoke("filter", "in.csv", *KNOWN, "--on-bad-cell", "missing")
@@ -402,8 +401,8 @@ def test_the_value_is_no_identifier_constant_or_part_of_a_date():
     rows = [f"{i + 5},2024,5,{i + 1},{i},{7 * i % 3},3.5,{i % 2},{y}" for i, y in enumerate(LEVEL)]
     found = load(write([names, *rows]))
     assert found.names == ["temperature"]
-    assert "'constant', which is always the same" in found.notes[-1]
-    kinds = {column.name: column.kind for column in finding.describe(io.read_table("in.csv"))}
+    assert "'constant', which is constant" in found.notes[-1]
+    kinds = {column.name: column.kind for column in column_roles.describe(io.read_table("in.csv"))}
     assert kinds["id"] == kinds["loggingSample"] == "count"
     assert kinds["year"] == "constant"
     assert kinds["day"] == "calendar"
@@ -415,7 +414,7 @@ def test_the_value_is_no_identifier_constant_or_part_of_a_date():
     )
     result = invoke("filter", write(["id,year,note", *(f"{i},2024,x" for i in range(9))]))
     assert result.exit_code == 2
-    assert "no column of readings: 'id' rises evenly" in result.output
+    assert "no column of measurements: 'id' rises evenly" in result.output
 
 
 def test_days_in_digits_are_the_time():
@@ -460,20 +459,20 @@ def test_a_dead_series_of_a_frame_is_a_warning():
 
 def test_look_says_what_it_sees_and_would_do():
     lines = ["sensor;Datum;Wert", *(f"{'AB'[i % 2]};{DAYS[i // 2]};{comma(y)}" for i, y in enumerate(LEVEL))]
-    result = invoke("look", write(["Logger 7", *lines]))
+    result = invoke("inspect", write(["Logger 7", *lines]))
     assert result.exit_code == 0, result.output
-    assert "30 rows, 3 columns (csv, cells apart by semicolons, utf-8)" in result.output
+    assert "30 rows, 3 columns (csv, separated by semicolons, utf-8)" in result.output
     assert "numbers, 20 to 21, written with decimal commas" in result.output
     assert result.output.splitlines()[-1] == "wolf filter in.csv --time Datum --value Wert --by sensor"
     assert list(Path().iterdir()) == [Path("in.csv")]
-    told = invoke("look", write(table(LEVEL, "time,outside °C"), "in.csv")).output
+    told = invoke("inspect", write(table(LEVEL, "time,outside °C"), "in.csv")).output
     assert told.splitlines()[-1] == "wolf filter in.csv --time time --value 'outside °C'"
     write(["Logger 7", *lines])
-    seen = json.loads(invoke("look", "in.csv", "--json").output)
+    seen = json.loads(invoke("inspect", "in.csv", "--json").output)
     assert seen["plan"]["values"] == ["Wert"]
-    assert seen["plan"]["tells_series_apart"] == ["sensor"]
+    assert seen["plan"]["identifies_series"] == ["sensor"]
     assert [column["kind"] for column in seen["columns"]] == ["text", "time", "reading"]
-    assert "wolf filter would stop" in invoke("look", write(table(["x", "y"]))).output
+    assert "wolf filter would fail" in invoke("inspect", write(table(["x", "y"]))).output
 
 
 def test_every_summary_is_there_as_json_and_none_when_quiet():
@@ -491,7 +490,7 @@ def test_every_summary_is_there_as_json_and_none_when_quiet():
 
 def test_every_help_has_an_example():
     for name in main.list_commands(None):
-        if name not in ELSEWHERE:
+        if name not in COMMANDS_OF_OTHER_PACKAGES:
             assert f"wolf {name}" in invoke(name, "--help").output.split("Examples:")[1]
 
 
@@ -516,7 +515,7 @@ def test_year_month_and_day_in_three_columns_are_one_date():
     cells = [f"{d.year},{d.month},{d.day},{x}" for d, x in zip(days, LEVEL, strict=True)]
     write(["Year,Month,Day,level", *cells])
     assert load("in.csv").parts == ("Year", "Month", "Day")
-    seen = invoke("look", "in.csv").output
+    seen = invoke("inspect", "in.csv").output
     assert "Year and Month and Day, every 86400 s" in seen
     assert "--time Year --time Month --time Day --value level" in seen
     assert invoke("filter", "in.csv", *KNOWN, "--forecast", "2", "--out", "out.csv").exit_code == 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import wolf
 from wolf.results.views import data_frame
 
-NEW = ["mean", "lower", "upper", "reading_lower", "reading_upper", "weight", "outlier", "kind", "repaired"]
+NEW = ["mean", "lower", "upper", "prediction_lower", "prediction_upper", "weight", "outlier", "fault", "cleaned"]
 KNOWN = {"level_var": 0.1, "obs_var": 1.0}
 MAKE = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 
@@ -110,7 +110,7 @@ def test_integers_with_nulls_are_numbers_with_gaps():
 def test_tracks_and_smoothing(readings):
     frame = pd.DataFrame({"x": readings, "y": -readings})
     track = wolf.filter_frame(frame, values=["x", "y"], model="wiener-velocity", smooth=True)
-    joint = {"weight", "outlier", "kind"}
+    joint = {"weight", "outlier", "fault"}
     assert set(track) == {"x", "y", *joint, *(f"{axis}_{name}" for axis in "xy" for name in set(NEW) - joint)}
     np.testing.assert_allclose(track["x_mean"], -track["y_mean"], atol=1e-6)
 
@@ -137,9 +137,9 @@ def test_mistakes_are_told(frame, options, words):
         wolf.filter_frame(frame, **options)
 
 
-def test_without_narwhals_the_extra_is_named(monkeypatch):
+def test_without_narwhals_the_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "narwhals", None)
-    with pytest.raises(ModuleNotFoundError, match=r"wolf-filter\[frames\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install narwhals"):
         wolf.filter_frame(pd.DataFrame({"y": [1.0]}))
 
 
@@ -230,7 +230,7 @@ def test_a_series_is_a_frame_of_one_column(make, readings):
 
 def test_a_model_of_ones_own_is_used_as_it_is(readings):
     model = wolf.models.local_level(0.1, 1.0, prior=wolf.Gaussian(np.zeros(1), 100 * np.eye(1)))
-    frame = wolf.filter_frame(pd.DataFrame({"y": readings}), model=model, live=True)
+    frame = wolf.filter_frame(pd.DataFrame({"y": readings}), model=model, causal=True)
     np.testing.assert_allclose(frame["mean"], wolf.filter(model, readings).means[:, 0], rtol=1e-9, atol=1e-9)
 
 
@@ -238,7 +238,7 @@ def test_a_model_of_ones_own_moves_over_uneven_times(readings):
     model = wolf.models.constant_velocity(dims=1, dt=0.5, dynamics_var=0.1, obs_var=1.0)
     gaps = np.tile([1, 1, 2], 40).astype(float)
     frame = pd.DataFrame({"t": 10.0 * np.cumsum(gaps), "y": readings})  # a typical step, 10, is one of the model's
-    out = wolf.filter_frame(frame, time="t", values="y", model=model, live=True)
+    out = wolf.filter_frame(frame, time="t", values="y", model=model, causal=True)
     online = wolf.Online(model)
     for y, gap, mean in zip(readings, gaps, out["mean"], strict=True):
         online.step(y, dt=0.5 * gap)

@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 
 from wolf.cleaning import ar_imputation, gap_imputation, runs, stacking
 from wolf.cleaning.ar_imputation import Autoregression
-from wolf.cleaning.smoother_pass import sweep
+from wolf.cleaning.smoother_pass import run_pass
 from wolf.models.registry import parse
 
 ROWS = 160
@@ -39,7 +39,7 @@ def test_a_gap_is_bridged_by_the_conditional_mean_of_a_gaussian(gaps):
 
 
 def test_a_walk_is_bridged_by_a_straight_line():
-    walk = ar_imputation.WALK
+    walk = ar_imputation.RANDOM_WALK
     values = np.cumsum(np.random.default_rng(1).normal(size=ROWS))
     told = ar_imputation.interpolate(walk, walk, values, [(50, 60)])
     np.testing.assert_allclose(told[49:61], np.linspace(values[49], values[60], 12), atol=1e-9)
@@ -63,12 +63,12 @@ def test_coefficients_are_found_though_some_errors_are_wild(differenced):
 def test_what_is_weighed_is_no_worse_than_any_where_the_truth_is_known(seed, count, rows):
     rng = np.random.default_rng(seed)
     errors = rng.normal(size=rows) * rng.random() + rng.normal(size=(count, rows)) * rng.random((count, 1))
-    weights = stacking.stacked(errors)
+    weights = stacking.stacking_weights(errors)
     assert weights.min() >= 0.0
     assert weights.sum() == pytest.approx(1.0)
     sizes, size = np.abs(errors).mean(axis=1), np.abs(weights @ errors).mean()
     assert size <= sizes[0] * (1 + 1e-12)
-    assert size <= sizes.min() / stacking.BETTER * (1 + 1e-12)
+    assert size <= sizes.min() / stacking.MAX_ERROR_RATIO * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -84,7 +84,7 @@ def test_weights_are_those_of_a_solver(seed):
         constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0},
         options={"ftol": 1e-14},
     )
-    np.testing.assert_allclose(stacking._least(squares, towards, np.eye(4)[0]), solved.x, atol=1e-5)
+    np.testing.assert_allclose(stacking._minimise_on_simplex(squares, towards, np.eye(4)[0]), solved.x, atol=1e-5)
 
 
 def test_a_season_of_any_shape_is_seen_in_the_days_around():
@@ -98,9 +98,9 @@ def test_a_season_of_any_shape_is_seen_in_the_days_around():
     rough = runs._column_build(parse("level+seasonal:48:1"), waves, values)
     level = runs._column_build(parse("local-level"), {"level_var": 1.0, "obs_var": 0.1}, values)
     ones, rows = np.ones(len(values)), np.isnan(values)
-    seen = sweep(rough, values, ones, None)
-    alone = [np.abs(sweep(each, values, ones, None).mean - truth)[rows].mean() for each in (rough, level)]
-    gap_imputation.bridge(seen, [level], rough, values, ones, None)
+    seen = run_pass(rough, values, ones, None)
+    alone = [np.abs(run_pass(each, values, ones, None).mean - truth)[rows].mean() for each in (rough, level)]
+    gap_imputation.impute_gaps(seen, [level], rough, values, ones, None)
     assert np.abs(seen.mean - truth)[rows].mean() < 0.5 * min(alone)
 
 
@@ -111,8 +111,8 @@ def test_uneven_steps_are_left_to_models():
     level = runs._column_build(parse("local-level"), {"level_var": 1.0, "obs_var": 0.1}, values)
     slope = runs._column_build(parse("local-trend"), {"level_var": 1.0, "slope_var": 0.5, "obs_var": 0.1}, values)
     steps, ones = rng.uniform(0.5, 1.5, 900), np.ones(900)
-    seen, kept = sweep(level, values, ones, steps), sweep(level, values, ones, steps)
-    gap_imputation.bridge(seen, [slope], level, values, ones, steps)
+    seen, kept = run_pass(level, values, ones, steps), run_pass(level, values, ones, steps)
+    gap_imputation.impute_gaps(seen, [slope], level, values, ones, steps)
     np.testing.assert_allclose(seen.mean, kept.mean, atol=0.5)
     np.testing.assert_array_equal(seen.mean[~np.isnan(values)], kept.mean[~np.isnan(values)])
 
@@ -126,7 +126,7 @@ def test_whatever_the_series_bridges_are_finite(kind):
         values[560:1_999] = np.nan
     variances = {"level_var": 1.0, "obs_var": 0.1, "seasonal_var": 1e-3}
     build = runs._column_build(parse("level+seasonal:48:1"), variances, values)
-    means = gap_imputation._regressed(
+    means = gap_imputation._impute_by_autoregressions(
         [build], values, np.interp(rows, rows[~np.isnan(values)], values[~np.isnan(values)])
     )
     assert np.isfinite(means).all()

@@ -79,18 +79,18 @@ def test_the_date_line_is_no_jump():
 
 
 def test_poles_and_what_is_no_place_are_refused_in_words():
-    with pytest.raises(ValueError, match="latitude of 89, where east and north turn"):
+    with pytest.raises(ValueError, match="latitude of 89, where the directions east and north turn"):
         plane_around(np.full(5, 89.0), np.arange(5.0))
-    with pytest.raises(ValueError, match="the wrong way round"):
+    with pytest.raises(ValueError, match="interchanged"):
         clean_track(np.full(5, 152.0), np.full(5, 13.0))
     with pytest.raises(ValueError, match="no position"):
         clean_track([np.nan] * 5, [1.0] * 5)
     latitude, longitude = walk()[2:]
     latitude[5] = 999.0
-    assert "1 positions are no place" in clean_track(latitude, longitude, options=Options(parameters=KNOWN)).notes[0]
+    assert "1 impossible positions" in clean_track(latitude, longitude, options=Options(parameters=KNOWN)).notes[0]
     assert (
-        "distances on its plane are off by up to"
-        in gps_tracks._stretch(LocalPlane(45.0, 0.0), np.array([30.0, 60.0]))[0]
+        "distances on its plane are wrong by up to"
+        in gps_tracks._distortion_notes(LocalPlane(45.0, 0.0), np.array([30.0, 60.0]))[0]
     )
 
 
@@ -106,12 +106,12 @@ def test_a_reflection_that_lasts_is_found_whole_and_undone():
     off = np.hypot(*(plane.to_plane(track.latitude, track.longitude) - known_walk.truth).T)
     assert track.series.outlier[false].mean() > 0.95
     assert track.series.outlier[~false].mean() < 0.02
-    assert set(track.series.kind[180:188]) == {"burst"}
+    assert set(track.series.fault[180:188]) == {"burst"}
     assert np.sqrt(np.mean(off**2)) < 1.5
-    live = clean_track(*plane.to_globe(seen), known_walk.times, options=dataclasses.replace(known, live=True))
-    assert live.series.kind is None
+    live = clean_track(*plane.to_globe(seen), known_walk.times, options=dataclasses.replace(known, causal=True))
+    assert live.series.fault is None
     assert live.series.method == "the default, Adaptive"
-    patient = dataclasses.replace(known, live=True, patience=40)
+    patient = dataclasses.replace(known, causal=True, patience=40)
     assert clean_track(*plane.to_globe(seen), known_walk.times, options=patient).series.method.endswith("(patience=40)")
 
 
@@ -178,15 +178,15 @@ def test_gpx_in_and_gpx_out(folder):
 def test_the_report_of_a_track_has_a_map(folder):
     Path("walk.gpx").write_text(gpx_of(*walk()[2:]))
     assert invoke("filter", "walk.gpx", *settings(), "--report", "walk.html").exit_code == 0
-    assert "the track, metres east to the right, metres north upwards" in Path("walk.html").read_text()
+    assert "track, metres east to the right, metres north upwards" in Path("walk.html").read_text()
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("<gpx></gpx>", "holds no track"),
+        ("<gpx></gpx>", "contains no track"),
         ("<gpx><trk>", "not a GPX file that can be read"),
-        ('<!DOCTYPE x [<!ENTITY a "b">]><gpx></gpx>', "declares entities"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]><gpx></gpx>', "declares XML entities"),
         ('<gpx><trk><trkseg><trkpt lat="x" lon="1"/></trkseg></trk></gpx>', "without a latitude"),
     ],
 )

@@ -25,7 +25,7 @@ def slow(seed, count=len(HOURS)):
     return 1013.0 + np.cumsum(slope - slope.mean())
 
 
-def in_hindsight(values):
+def retrospective(values):
     return clean(values[:, None], None, Options())[0]
 
 
@@ -75,14 +75,14 @@ def test_faults_in_whole_numbers_are_found_and_nothing_else(step):
     rows = np.random.default_rng(0).choice(np.arange(20, 1_480), 25, replace=False)
     damaged = values.copy()
     damaged[rows] += np.where(np.arange(25) % 2, 10.0, -10.0) * step
-    assert not in_hindsight(values).outlier.any()
-    assert np.flatnonzero(in_hindsight(damaged).outlier).tolist() == sorted(rows.tolist())
+    assert not retrospective(values).outlier.any()
+    assert np.flatnonzero(retrospective(damaged).outlier).tolist() == sorted(rows.tolist())
 
 
 @pytest.mark.parametrize("mean", [3.0, 30.0])
 def test_counts_have_hardly_a_fault(mean):
     counts = np.random.default_rng(1).poisson(mean, 1_500).astype(float)
-    assert in_hindsight(counts).outlier.mean() <= 0.005
+    assert retrospective(counts).outlier.mean() <= 0.005
 
 
 @pytest.mark.parametrize("chance", [0.1, 0.5, 0.8])
@@ -131,11 +131,11 @@ def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():
     rng = np.random.default_rng(2)
     rows = np.arange(1_500)
     values = np.interp(rows, rows[::3], np.cumsum(rng.standard_t(3, 500)))
-    assert in_hindsight(values).outlier.mean() <= 0.005
+    assert retrospective(values).outlier.mean() <= 0.005
     assert "only every third reading is a measurement" in wolf.choose(values).verdict
     damaged = values.copy()
     damaged[[300, 700, 1_101]] += 40.0
-    assert np.flatnonzero(in_hindsight(damaged).outlier).tolist() == [300, 700, 1_101]
+    assert np.flatnonzero(retrospective(damaged).outlier).tolist() == [300, 700, 1_101]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +149,6 @@ def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():
 def test_look_tells_what_readings_are_worth(column, words, tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("pressure\n" + "\n".join(f"{value!r}" for value in column.tolist()))
-    told = CliRunner().invoke(main, ["look", str(path)]).output
+    told = CliRunner().invoke(main, ["inspect", str(path)]).output
     assert "pressure" in told
     assert (words in told) if words else ("readings are rounded" not in told and "is a measurement" not in told)

@@ -32,17 +32,17 @@ def test_a_burst_is_found_whole_and_undone(values):
     dirty[100:112] += 15.0
     found = judged(dirty)
     assert np.flatnonzero(found.outlier).tolist() == list(range(100, 112))
-    assert set(found.kind[100:112]) == {"burst"}
+    assert set(found.fault[100:112]) == {"burst"}
     assert np.abs(found.mean[100:112, 0] - values[100:112]).mean() < 1.2
-    np.testing.assert_array_equal(found.repaired[100:112], found.mean[100:112])
-    np.testing.assert_array_equal(found.repaired[:100, 0], values[:100])
+    np.testing.assert_array_equal(found.cleaned[100:112], found.mean[100:112])
+    np.testing.assert_array_equal(found.cleaned[:100, 0], values[:100])
 
 
 def test_a_shift_is_an_event_and_no_fault(values):
     moved = values.copy()
     moved[250:] += 15.0
     found = judged(moved)
-    assert np.flatnonzero(found.kind == "shift").tolist() == [250]
+    assert np.flatnonzero(found.fault == "shift").tolist() == [250]
     assert not found.outlier.any()
     assert np.abs(found.mean[:, 0] - judged(values).mean[:, 0] - 15.0 * (np.arange(STEPS) >= 250)).max() < 1.0
 
@@ -50,9 +50,9 @@ def test_a_shift_is_an_event_and_no_fault(values):
 def test_what_is_longer_than_the_longest_fault_has_shifted(values):
     dirty = values.copy()
     dirty[100:112] += 15.0
-    found = judged(dirty, longest_fault=5)
+    found = judged(dirty, max_fault_length=5)
     assert not found.outlier[100:112].any()
-    assert np.flatnonzero(found.kind == "shift").tolist() == [100, 112]
+    assert np.flatnonzero(found.fault == "shift").tolist() == [100, 112]
 
 
 @pytest.mark.parametrize(("size", "shifts"), [(10.0, [249])])
@@ -60,7 +60,7 @@ def test_what_comes_before_a_shift_is_no_drift(values, size, shifts):
     moved = values.copy()
     moved[249:] += size
     found = judged(moved)
-    assert np.flatnonzero(found.kind == "shift").tolist() == shifts
+    assert np.flatnonzero(found.fault == "shift").tolist() == shifts
     assert not found.outlier.any()
 
 
@@ -71,8 +71,8 @@ def test_a_forecast_is_that_of_the_engine(values, count):
     wave = 5.0 * np.sin(2 * np.pi * np.arange(STEPS) / 24)
     some = (values + wave)[:count, None]
     options = Options(model="level+seasonal:24:1", parameters=known, forecast=12, diagnostics=False)
-    ahead = clean(some, None, options)[0].future
-    live = clean(some, None, dataclasses.replace(options, live=True, method=wolf.KF()))[0].future
+    ahead = clean(some, None, options)[0].forecast
+    live = clean(some, None, dataclasses.replace(options, causal=True, method=wolf.KF()))[0].forecast
     np.testing.assert_allclose(ahead.mean, live.mean, atol=0.2)
     np.testing.assert_allclose(ahead.upper - ahead.mean, live.upper - live.mean, rtol=0.02)
 
@@ -90,7 +90,7 @@ def test_stuck_runs_dropouts_and_spikes_are_told_apart(values):
     dirty[100:124] = dirty[99]
     dirty[[200, 230, 260, 290, 320]] = -999.0
     dirty[400] += 30.0
-    kind = judged(dirty).kind
+    kind = judged(dirty).fault
     assert set(kind[100:124]) == {"stuck"}
     assert set(kind[[200, 230, 260, 290, 320]]) == {"dropout"}
     assert kind[400] == "spike"
@@ -104,9 +104,9 @@ def test_an_untouched_series_has_hardly_a_fault(values):
 def test_held_out_readings_lie_in_their_interval(values):
     hidden = np.random.default_rng(1).random(STEPS) < 0.2
     found = judged(np.where(hidden, np.nan, values))
-    inside = (found.reading_lower[:, 0] < values) & (values < found.reading_upper[:, 0])
+    inside = (found.prediction_lower[:, 0] < values) & (values < found.prediction_upper[:, 0])
     assert 0.89 < inside[hidden].mean() <= 0.99
-    assert set(found.kind[hidden]) == {"gap"}
+    assert set(found.fault[hidden]) == {"gap"}
 
 
 def test_a_forecast_goes_on_from_the_last_row(values):
@@ -114,15 +114,15 @@ def test_a_forecast_goes_on_from_the_last_row(values):
     told = {"model": "trend", "parameters": {"level_var": 0.05, "slope_var": 1e-4, "obs_var": 1.0}, "forecast": 3}
     found = clean(rising[:, None], None, Options(diagnostics=False, **told))[0]
     ahead = found.mean[-1, 0] + 5.0 * np.arange(1, 4)
-    np.testing.assert_allclose(found.future.mean[:, 0], ahead, atol=1.5)
-    width = (found.future.upper - found.future.lower)[:, 0]
+    np.testing.assert_allclose(found.forecast.mean[:, 0], ahead, atol=1.5)
+    width = (found.forecast.upper - found.forecast.lower)[:, 0]
     assert 1.0 < width[0] / (found.upper - found.lower)[-1, 0] < 2.0
 
 
 def test_live_knows_nothing_of_the_future(values):
     changed = values.copy()
     changed[300:] += 50.0
-    before, after = judged(values, live=True), judged(changed, live=True)
+    before, after = judged(values, causal=True), judged(changed, causal=True)
     np.testing.assert_allclose(before.mean[:300], after.mean[:300], atol=1e-3)  # the prior is guessed from all rows
     np.testing.assert_array_equal(before.outlier[:300], after.outlier[:300])
 
@@ -174,19 +174,19 @@ def test_what_is_no_duration_is_refused(told):
 
 def test_time_without_dates_is_refused():
     with pytest.raises(ValueError, match="no column of dates"):
-        durations.rows_in("longest_fault", "2h", 1.0, dated=False)
+        durations.rows_in("max_fault_length", "2h", 1.0, dated=False)
 
 
 def test_live_and_smooth_exclude_each_other():
     with pytest.raises(ValueError, match="exclude each other"):
-        Options(live=True, smooth=True)
+        Options(causal=True, smooth=True)
 
 
 @pytest.mark.parametrize("gaps", [None, "uneven"])
 def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
     """In blocks, by native code, against one run of XLA over all rows; rows beyond a block that it looks at suffice."""
-    monkeypatch.setattr(smoother_pass, "BLOCK", 256)
-    monkeypatch.setattr(smoother_pass, "AHEAD", 128)
+    monkeypatch.setattr(smoother_pass, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(smoother_pass, "LOOKAHEAD_ROWS", 128)
     steps = None if gaps is None else np.random.default_rng(0).uniform(0.5, 2.0, STEPS)
     named = parse("level")
     prior = named.start(values[:, None], 1.0)
@@ -195,7 +195,7 @@ def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
         return named.builder(gaps, prior, 1)(**LEVEL)
 
     some = np.where(np.arange(STEPS) % 50 < 5, np.nan, values)
-    found = smoother_pass.sweep(build, some, np.ones(STEPS), steps)
+    found = smoother_pass.run_pass(build, some, np.ones(STEPS), steps)
     whole = wolf.smooth(wolf.filter(build(steps), some[:, None], method="KF", backend="xla"))
     np.testing.assert_allclose(found.mean, whole.means[:, 0], atol=1e-9)
     np.testing.assert_allclose(found.variance, whole.covs[:, 0, 0], atol=1e-9)

@@ -15,11 +15,10 @@ import wolf
 from wolf.cleaning import io
 from wolf.cli import main
 from wolf.results import describe_method
-from wolf_fleet.cli.stream import make_bank
 
 STEPS = 200
 OUTLIERS = [40, 41, 90, 150]
-COLUMNS = "mean,lower,upper,reading_lower,reading_upper,weight,outlier,kind,repaired"
+COLUMNS = "mean,lower,upper,prediction_lower,prediction_upper,weight,outlier,fault,cleaned"
 LEVEL = ("--model", "local-level")
 
 
@@ -71,9 +70,9 @@ def test_csv_gains_columns_and_keeps_its_own_text(folder, values):
     assert np.all(np.array(out["mean"]) < np.array(out["upper"]))
     width = np.array(out["upper"]) - np.array(out["lower"])
     assert width[11] > width[9]  # a gap widens the interval
-    assert [out["kind"][i] for i in (9, 10, 11, 90)] == ["", "gap", "gap", "spike"]
-    assert out["repaired"][90] == out["mean"][90]
-    assert out["repaired"][91] == pytest.approx(values[91], abs=1e-6)
+    assert [out["fault"][i] for i in (9, 10, 11, 90)] == ["", "gap", "gap", "spike"]
+    assert out["cleaned"][90] == out["mean"][90]
+    assert out["cleaned"][91] == pytest.approx(values[91], abs=1e-6)
     assert out["weight"][10] == 0.0
 
 
@@ -86,7 +85,7 @@ def test_summary_says_what_was_done(folder, values):
   missing       3 of 200 values
   outliers      \d+ flagged \(\d\.\d%\)
   model         local-level, a random-walk level: .*
-                smoothed, judged in hindsight
+                smoothed, judged retrospectively
   noise fitted  level_var 0\.\d+, obs_var \d\.\d+
   wrote         readings-clean\.csv
 """
@@ -95,7 +94,7 @@ def test_summary_says_what_was_done(folder, values):
 
 def test_results_are_those_of_the_library(folder, values):
     write_readings("readings.csv", values)
-    invoke("filter", "readings.csv", "--live", *LEVEL, "--set", "level_var=0.1", "--set", "obs_var=1")
+    invoke("filter", "readings.csv", "--causal", *LEVEL, "--set", "level_var=0.1", "--set", "obs_var=1")
     out = read("readings-clean.csv")
     some = values[np.isfinite(values)]
     first = some[:15]
@@ -108,14 +107,14 @@ def test_results_are_those_of_the_library(folder, values):
     np.testing.assert_allclose(out["weight"], expected.weights, atol=1e-5)
 
 
-@pytest.mark.parametrize("how", [(), ("--live",), ("--live", "--method", "WoLF"), ("--method", "KF")])
+@pytest.mark.parametrize("how", [(), ("--causal",), ("--causal", "--method", "WoLF"), ("--method", "KF")])
 def test_a_cell_that_is_infinite_is_an_outlier_and_not_missing(folder, values, how):
     write_readings("readings.csv", np.where(np.arange(STEPS) == 60, np.inf, values))
     told = invoke("filter", "readings.csv", *LEVEL, *how)
     assert "missing       3 of 200 values" in told.output
     out = read("readings-clean.csv")
-    assert (out["outlier"][60], out["kind"][60], out["kind"][10]) == (True, "spike", "gap")
-    assert np.isfinite(out["repaired"][60])
+    assert (out["outlier"][60], out["fault"][60], out["fault"][10]) == (True, "spike", "gap")
+    assert np.isfinite(out["cleaned"][60])
 
 
 @pytest.mark.parametrize(
@@ -131,18 +130,18 @@ def test_a_cell_that_is_infinite_is_an_outlier_and_not_missing(folder, values, h
 def test_learned_is_taken_where_q_is_fitted_and_the_default_where_it_is_given(folder, values, given, told):
     write_readings("readings.csv", values)
     settings = [word for each in given for word in ("--set", each)]
-    assert f"{told}\n" in invoke("filter", "readings.csv", "--live", *LEVEL, *settings).output
-    patient = invoke("filter", "readings.csv", "--live", *LEVEL, *settings, "--patience", "12").output
+    assert f"{told}\n" in invoke("filter", "readings.csv", "--causal", *LEVEL, *settings).output
+    patient = invoke("filter", "readings.csv", "--causal", *LEVEL, *settings, "--patience", "12").output
     name = "Adaptive" if "Adaptive" in told else "Learned"
     assert f"{told.replace(name, f'{name}(patience=12)')}\n" in patient
 
 
-def test_a_pipe_is_filtered_by_the_method_of_a_file(folder, values):
-    """From another prior, which knows nothing of the rows to come: after some of them that makes little difference."""
+def test_a_bank_with_default_method_agrees_with_causal_filter(folder, values):
+    """The priors differ, but the influence of a prior decays: the last rows agree."""
     write_readings("readings.csv", values)
     given = (*LEVEL, "--set", "level_var=0.1", "--set", "obs_var=1")
-    invoke("filter", "readings.csv", "--live", "--value", "temperature", *given)
-    bank = make_bank("local-level", ("level_var=0.1", "obs_var=1"), None, 1)
+    invoke("filter", "readings.csv", "--causal", "--value", "temperature", *given)
+    bank = wolf.Bank(wolf.models.local_level(0.1, 1.0, wolf.Gaussian([0.0], [[1e4]])))
     assert describe_method(bank.method) == "Adaptive"
     stepped = bank.step(["a"] * STEPS, np.round(values, 6))
     np.testing.assert_allclose(stepped.signal[-50:, 0], read("readings-clean.csv")["mean"][-50:], atol=0.1)
@@ -151,7 +150,7 @@ def test_a_pipe_is_filtered_by_the_method_of_a_file(folder, values):
 @pytest.mark.parametrize("told", ["1", "1 rows", "1.9"])
 def test_a_patience_of_one_row_is_refused(folder, values, told):
     write_readings("readings.csv", values)
-    result = invoke("filter", "readings.csv", "--live", "--patience", told)
+    result = invoke("filter", "readings.csv", "--causal", "--patience", told)
     assert result.exit_code == 2
     assert "patience must be at least 2 rows; got" in result.output
 
@@ -161,10 +160,10 @@ def test_a_patience_shorter_than_two_rows_is_refused(folder, values):
         {"time": np.datetime64("2024-05-01") + np.arange(STEPS) * np.timedelta64(3_600_000, "ms"), "v": values}
     )
     parquet.write_table(table, "readings.parquet")
-    result = invoke("filter", "readings.parquet", "--live", "--patience", "1h")
+    result = invoke("filter", "readings.parquet", "--causal", "--patience", "1h")
     assert result.exit_code == 2
     assert "patience must be at least 2 rows; '1h' is 1 of this series" in result.output
-    assert invoke("filter", "readings.parquet", "--live", "--patience", "2h").exit_code == 0
+    assert invoke("filter", "readings.parquet", "--causal", "--patience", "2h").exit_code == 0
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
@@ -203,14 +202,14 @@ def test_forecast_is_added_below_and_widens(folder, values):
     width = np.array(table["upper"][-5:]) - np.array(table["lower"][-5:])
     assert np.all(np.diff(width) > 0)
     assert set(table["note"][-5:]) == {""}
-    mean, ends = np.array(table["mean"]), np.array([table["reading_lower"], table["reading_upper"]])
+    mean, ends = np.array(table["mean"]), np.array([table["prediction_lower"], table["prediction_upper"]])
     np.testing.assert_allclose(ends.mean(0), mean)
     assert np.all(np.diff(np.diff(ends, axis=0)[0, -5:]) > 0)
 
 
 def test_smoothing_narrows_the_intervals(folder, values):
     write_readings("readings.csv", values)
-    invoke("filter", "readings.csv", "--live", "--out", "filtered.csv")
+    invoke("filter", "readings.csv", "--causal", "--out", "filtered.csv")
     invoke("filter", "readings.csv", "--smooth", "--out", "smoothed.csv")
     widths = [
         np.mean(np.subtract(read(name)["upper"], read(name)["lower"])) for name in ("filtered.csv", "smoothed.csv")
@@ -235,12 +234,12 @@ def test_several_values_get_columns_each_and_a_track_shares_its_weight(folder, v
     track = invoke("filter", "two.csv", "--value", "a", "--value", "b", "--model", "wiener-velocity")
     assert track.exit_code == 0, track.output
     assert set(read("two-clean.csv")) == {
-        *("a", "b", "weight", "outlier", "kind"),
+        *("a", "b", "weight", "outlier", "fault"),
         *(
             f"{name}_{each}"
             for name in "ab"
             for each in COLUMNS.split(",")
-            if each not in ("weight", "outlier", "kind")
+            if each not in ("weight", "outlier", "fault")
         ),
     }
 
@@ -249,7 +248,7 @@ def test_uneven_times_use_the_continuous_model(folder, values):
     times = np.cumsum(np.random.default_rng(1).exponential(10.0, STEPS)).round(3)
     write_readings("uneven.csv", values, times)
     given = ("--set", "level_var=0.1", "--set", "obs_var=1", "--method", "Learned")
-    told = invoke("filter", "uneven.csv", "--live", *LEVEL, *given).output
+    told = invoke("filter", "uneven.csv", "--causal", *LEVEL, *given).output
     assert "continuous-time" in told
     unit = np.median(np.diff(times))
     gaps = np.concatenate([[1.0], np.diff(times) / unit])
@@ -271,7 +270,7 @@ def test_unsorted_and_doubled_times_are_told_and_rows_keep_their_order(folder, v
     assert mixed["time"] == order.tolist()
     np.testing.assert_allclose(mixed["mean"], np.array(straight["mean"])[order], rtol=1e-6)
     write_readings("double.csv", values, np.arange(STEPS) // 2)
-    assert "100 rows have the time stamp of the row before" in invoke("filter", "double.csv").output
+    assert "100 rows have the time stamp of the previous row" in invoke("filter", "double.csv").output
 
 
 def test_bad_cells_can_be_taken_as_missing(folder, values):
@@ -281,7 +280,7 @@ def test_bad_cells_can_be_taken_as_missing(folder, values):
     Path("readings.csv").write_text("\n".join(text))
     result = invoke("filter", "readings.csv", "--value", "temperature", "--on-bad-cell", "missing")
     assert result.exit_code == 0
-    assert "1 cells of 'temperature' are no numbers, taken as missing (rows 17)" in result.output
+    assert "1 cells of 'temperature' are no numbers and treated as missing (rows 17)" in result.output
     assert "missing       4 of" in result.output
 
 
@@ -296,7 +295,7 @@ def test_a_model_from_a_file(folder, values):
     assert "obs_var 1" in result.output
     assert "level_var" in result.output
     Path("matrices.toml").write_text("F=[[1.0]]\nH=[[1.0]]\nQ=[[0.1]]\nR=[[1.0]]\nmean=[20.0]\ncov=[[10.0]]\n")
-    result = invoke("filter", "readings.csv", "--model", "matrices.toml", "--method", "KF", "--live")
+    result = invoke("filter", "readings.csv", "--model", "matrices.toml", "--method", "KF", "--causal")
     assert result.exit_code == 0, result.output
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([20.0], [[10.0]]))
     expected = wolf.filter(model, np.round(values, 6), method="KF").means[:, 0]
@@ -305,7 +304,7 @@ def test_a_model_from_a_file(folder, values):
 
 BAD = {
     "missing file": (["nowhere.csv"], "there is no file nowhere.csv"),
-    "folder": (["sub"], "a folder is filtered into another one"),
+    "folder": (["sub"], "is a folder"),
     "empty file": (["empty.csv"], "empty.csv is empty"),
     "header only": (["header.csv"], "no rows"),
     "no numbers": (["words.csv"], "no column of numbers"),
@@ -417,11 +416,11 @@ def test_long_series_are_chunked_and_fitted_on_a_sample(folder, monkeypatch):
     ys = wolf.simulate.trajectory(model, 1000, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements
     Path("long.csv").write_text("\n".join(["value", *map(cell, ys[:, 0])]))
     known = ("--set", "level_var=0.1", "--set", "obs_var=1")
-    invoke("filter", "long.csv", "--out", "whole.csv", "--live", *known)
-    monkeypatch.setattr(runs, "CHUNK", 256)
-    invoke("filter", "long.csv", "--out", "chunks.csv", "--live", *known)
+    invoke("filter", "long.csv", "--out", "whole.csv", "--causal", *known)
+    monkeypatch.setattr(runs, "CHUNK_ROWS", 256)
+    invoke("filter", "long.csv", "--out", "chunks.csv", "--causal", *known)
     np.testing.assert_allclose(read("chunks.csv")["mean"], read("whole.csv")["mean"], rtol=1e-12)
-    monkeypatch.setattr(runs, "FIT_ROWS", 256)
+    monkeypatch.setattr(runs, "MAX_FIT_ROWS", 256)
     assert "on a sample: rows 373 to 628 of 1,000" in invoke("filter", "long.csv", *LEVEL).stdout
 
 

@@ -5,7 +5,6 @@ import re
 import runpy
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -68,26 +67,26 @@ def test_demo_prints_a_table_and_writes_a_png(command, tmp_path):
     assert result.stderr == ""
     assert out.read_bytes()[:8] == PNG
     assert str(out) in result.output
-    assert all(kind in result.output for kind in demo.KINDS)
+    assert all(kind in result.output for kind in demo.SCENARIOS)
     assert all(name in result.output for name in demo.FILTERS)
 
 
 def test_demo_says_what_it_does_while_it_does_it(results):
     _, said = results
-    assert said.count("simulating") == len(demo.KINDS)
-    assert all(said.count(f".. {name} ") == len(demo.KINDS) for name in demo.FILTERS)
+    assert said.count("simulating") == len(demo.SCENARIOS)
+    assert all(said.count(f".. {name} ") == len(demo.SCENARIOS) for name in demo.FILTERS)
 
 
 def test_table_is_aligned_and_has_no_colour(results):
     lines = demo.table(SMALL, results[0].rows).splitlines()
     ruled = [line for line in lines if line and (line.startswith(("data", "-")) or re.search(r"%\s+\d.*%$", line))]
-    assert len(ruled) == 1 + len(demo.KINDS) * (1 + len(demo.FILTERS))
+    assert len(ruled) == 1 + len(demo.SCENARIOS) * (1 + len(demo.FILTERS))
     assert {len(line) for line in ruled} == {len(ruled[0])}
     assert "\x1b" not in "".join(lines)
 
 
 def test_rows_agree_with_a_filter_run_by_hand(results):
-    truth, ys, _ = demo.simulate(demo.make_model(), demo.KINDS["mixture"].process, SMALL)
+    truth, ys, _ = demo.simulate(demo.make_model(), demo.SCENARIOS["mixture"].process, SMALL)
     means = np.stack([wolf.filter(demo.make_model(), y).means for y in ys])
     error = np.median(np.sqrt(np.mean(np.sum((means - truth)[..., :2] ** 2, axis=-1), axis=-1)))
     row = next(row for row in results[0].rows if row.data == "mixture" and row.method == demo.DEFAULT)
@@ -96,7 +95,7 @@ def test_rows_agree_with_a_filter_run_by_hand(results):
 
 def test_every_kind_of_data_has_the_same_true_tracks():
     model = demo.make_model()
-    draws = [demo.simulate(model, kind.process, SMALL)[0] for kind in demo.KINDS.values()]
+    draws = [demo.simulate(model, kind.process, SMALL)[0] for kind in demo.SCENARIOS.values()]
     assert all(np.array_equal(draw, draws[0]) for draw in draws)
 
 
@@ -156,27 +155,25 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_shown_on_a_terminal_after_a_while_and_wiped(monkeypatch):
+def test_progress_is_shown_on_a_terminal_after_a_delay_and_removed(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setattr(progress, "BEAT", 0.01)
-    with progress.Progress("Quick", total=10) as quick:
-        quick(5)
+    with progress.progress_bar("Quick", total=10) as quick:
+        quick.update(5)
     assert screen.getvalue() == ""
-    monkeypatch.setattr(progress, "SILENT", 0.01)
-    shown = threading.Event()
-    monkeypatch.setattr(screen, "flush", shown.set)
-    with progress.Progress("Fitting", total=10) as slow:
-        slow(5)
-        assert shown.wait(10)
-    assert "Fitting [##########          ] 50%" in screen.getvalue()
-    assert screen.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 1e-9)
+    with progress.progress_bar("Fitting", total=10) as slow:
+        slow.update(5)
+        slow.refresh()
+    assert "Fitting:  50%" in screen.getvalue()
+    assert screen.getvalue().endswith("\r")
 
 
 @pytest.mark.parametrize(("quiet", "screen"), [(True, Terminal()), (False, io.StringIO())])
-def test_progress_is_silent_when_quiet_and_where_there_is_no_terminal(monkeypatch, quiet, screen):
+def test_progress_is_silent_when_quiet_and_without_a_terminal(monkeypatch, quiet, screen):
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setattr(progress, "SILENT", 0.0)
-    with progress.Progress("Fitting", quiet=quiet) as silent:
-        assert not silent.shown
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
+    with progress.progress_bar("Fitting", total=10, quiet=quiet) as silent:
+        silent.update(5)
+        assert silent.disable
     assert screen.getvalue() == ""

@@ -1,5 +1,6 @@
-"""What TAB brings, in which shells, and the manual: all of it from the commands themselves, and without JAX."""
+"""Shell completion, and the manual, which are generated from the commands, without JAX."""
 
+import os
 import shutil
 import stat
 import subprocess
@@ -14,10 +15,19 @@ from wolf.cli import main, manpage, shell_completion
 from wolf.inference import registry
 
 
-def brings(*words):
-    """List what TAB brings after the last word; files are left to the shell."""
+def complete(*words):
+    """List the completions of the last word, and their types."""
     found = ShellComplete(main, {}, "wolf", "_WOLF_COMPLETE").get_completions(list(words[:-1]), words[-1])
     return [item.value for item in found if item.type == "plain"], {item.type for item in found}
+
+
+def test_completion_does_not_import_jax_or_numpy():
+    variables = os.environ | {"_WOLF_COMPLETE": "bash_complete", "COMP_WORDS": "wolf filter --method WoLF-T"}
+    run = [sys.executable, "-X", "importtime", "-m", "wolf"]
+    done = subprocess.run(run, env=variables | {"COMP_CWORD": "3"}, capture_output=True, text=True)
+    assert done.stdout.split() == ["plain,WoLF-TMD", "plain,WoLF-Tukey"]
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not {"jax", "numpy"} & imported
 
 
 def test_names_are_those_of_the_tables():
@@ -26,13 +36,13 @@ def test_names_are_those_of_the_tables():
 
 
 def test_methods_models_and_files():
-    assert brings("filter", "--method", "wolf-t") == (["WoLF-TMD", "WoLF-Tukey"], {"plain"})
-    assert brings("compare", "x.csv", "--method", "KF-B") == (["KF-B"], {"plain"})
-    assert brings("filter", "--model", "loc") == (["local-level", "local-trend"], {"plain", "file"})
-    assert brings("filter", "--model", "trend+sea") == (["trend+seasonal"], {"plain"})
-    assert brings("certify", "wie") == (["wiener-velocity"], {"plain", "file"})
-    for command in ("filter", "look", "compare", "tune", "stream"):
-        assert brings(command, "")[1] == {"file"}
+    assert complete("filter", "--method", "wolf-t") == (["WoLF-TMD", "WoLF-Tukey"], {"plain"})
+    assert complete("compare", "x.csv", "--method", "KF-B") == (["KF-B"], {"plain"})
+    assert complete("filter", "--model", "loc") == (["local-level", "local-trend"], {"plain", "file"})
+    assert complete("filter", "--model", "trend+sea") == (["trend+seasonal"], {"plain"})
+    assert complete("certify", "wie") == (["wiener-velocity"], {"plain", "file"})
+    for command in ("filter", "inspect", "compare", "tune", "stream"):
+        assert complete(command, "")[1] == {"file"}
 
 
 @pytest.mark.parametrize(
@@ -47,14 +57,14 @@ def test_methods_models_and_files():
 def test_columns_of_the_file_that_was_named(text, columns, tmp_path):
     path = tmp_path / "readings.csv"
     path.write_text(text)
-    assert brings("filter", str(path), "--value", "t")[0] == columns
-    assert brings("filter", str(path), "--live", "--by", "t")[0] == columns
+    assert complete("filter", str(path), "--value", "t")[0] == columns
+    assert complete("filter", str(path), "--causal", "--by", "t")[0] == columns
 
 
 def test_columns_of_no_file_are_none(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1\xff\xfe\x00")
-    assert brings("filter", str(tmp_path / "x.parquet"), "--value", "")[0] == []
-    assert brings("filter", str(tmp_path), "--value", "")[0] == []
+    assert complete("filter", str(tmp_path / "x.parquet"), "--value", "")[0] == []
+    assert complete("filter", str(tmp_path), "--value", "")[0] == []
 
 
 SHELLS = {
@@ -69,9 +79,9 @@ SHELLS = {
 def test_scripts_work_in_their_shells(shell, tmp_path):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    done = CliRunner().invoke(main, ["completion", shell])
-    assert done.exit_code == 0, done.output
-    (tmp_path / "script").write_text(done.output)
+    variables = os.environ | {"_WOLF_COMPLETE": f"{shell}_source"}
+    script = subprocess.run([sys.executable, "-m", "wolf"], env=variables, capture_output=True, text=True, check=True)
+    (tmp_path / "script").write_text(script.stdout)
     program = tmp_path / "wolf"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m wolf "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

@@ -57,8 +57,8 @@ def test_frames_are_filtered_and_cleaned(make):
 
 
 def test_mistakes_are_told():
-    with pytest.raises(ValueError, match="for a forecast use"):
+    with pytest.raises(ValueError, match="forecast adds rows"):
         pd.Series(READINGS).wolf.clean(forecast=3)
-    with pytest.raises(ValueError, match="say which column to filter"):
+    with pytest.raises(ValueError, match="name the column to filter"):
         pd.DataFrame({"a": READINGS, "b": READINGS}).wolf.clean()
     assert len(pd.Series(READINGS).wolf.filter(forecast=3, parameters=KNOWN)) == 123

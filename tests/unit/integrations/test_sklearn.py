@@ -37,7 +37,7 @@ def readings():
 def test_level_is_what_filter_frame_gives(readings):
     fitted = RobustLevel().fit(readings[:, :1])
     known = {"model": fitted.models_[0], "parameters": fitted.parameters_[0]}
-    frame = wolf.filter_frame(pd.DataFrame({"a": readings[:, 0]}), live=True, **known)
+    frame = wolf.filter_frame(pd.DataFrame({"a": readings[:, 0]}), causal=True, **known)
     np.testing.assert_allclose(fitted.transform(readings[:, :1])[:, 0], frame["mean"], rtol=1e-9)
 
 
@@ -50,7 +50,7 @@ def test_times_come_from_the_index(readings):
         values="a",
         time="t",
         model="local-level",
-        live=True,
+        causal=True,
         parameters=fitted.parameters_[0],
     )
     found = fitted.transform(stamped)[:, 0]
@@ -66,12 +66,12 @@ def test_times_come_from_the_index(readings):
 
 
 def test_repaired_readings_differ_only_where_they_were_refused_or_missing(readings):
-    repaired = RobustLevel(output="repaired", smooth=True).fit_transform(readings)
-    changed = repaired != readings
+    cleaned = RobustLevel(output="cleaned", smooth=True).fit_transform(readings)
+    changed = cleaned != readings
     assert changed[[40, 90], 0].all()
     assert changed[10, 1]
     assert changed.sum() < 20
-    assert np.isfinite(repaired).all()
+    assert np.isfinite(cleaned).all()
 
 
 def test_noise_comes_from_fit_and_is_used_in_transform(readings):

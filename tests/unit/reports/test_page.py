@@ -46,9 +46,9 @@ def test_page_holds_everything_and_loads_nothing(tmp_path, series):
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)
     assert "{{" not in text.split("<script>")[0]
     assert "Leon Sorokin" in text  # the licence of what is inlined
-    assert re.search(r"<b>\d+ do not fit the others</b>", text)
+    assert re.search(r"<b>\d+ are outliers</b>", text)
     assert "level_var" in text
-    assert "usual error of one reading" in text
+    assert "standard deviation of the noise" in text
 
 
 def test_names_are_escaped(tmp_path, series):
@@ -62,9 +62,9 @@ def test_numbers_are_those_of_the_series(tmp_path, series):
     mean = np.frombuffer(base64.b64decode(picture["mean"]["data"]), "<f4")
     np.testing.assert_allclose(mean, series[0].mean[:, 0], rtol=1e-6)
     assert sum(picture["counts"]) == picture["measured"] == 599
-    assert len(picture["correlations"]) == chart_data.LAGS
+    assert len(picture["correlations"]) == chart_data.MAX_LAG
     assert picture["band"][1] == pytest.approx(5.0239, abs=1e-3)  # χ² with one degree of freedom, 97.5 %
-    assert len(base64.b64decode(picture["future"]["time"]["data"])) == 20 * 8
+    assert len(base64.b64decode(picture["forecast"]["time"]["data"])) == 20 * 8
 
 
 def test_hundred_thousand_points_are_under_five_megabytes_and_more_are_thinned(tmp_path, series):
@@ -76,21 +76,21 @@ def test_hundred_thousand_points_are_under_five_megabytes_and_more_are_thinned(t
             "mean",
             "lower",
             "upper",
-            "reading_lower",
-            "reading_upper",
+            "prediction_lower",
+            "prediction_upper",
             "weight",
             "outlier",
-            "kind",
+            "fault",
             "standardised",
             "nis",
             "log_density",
         )
     }
-    long = dataclasses.replace(series[0], rows=np.arange(size), times=np.arange(size) * 0.37, future=None, **spread)
+    long = dataclasses.replace(series[0], rows=np.arange(size), times=np.arange(size) * 0.37, forecast=None, **spread)
     text = make(tmp_path / "report.html", [long])
     picture = told(text)["pictures"][0]
     assert len(text.encode()) < LARGEST
-    assert 0.9 * chart_data.MOST < picture["shown"] <= chart_data.MOST
+    assert 0.9 * chart_data.MAX_POINTS < picture["shown"] <= chart_data.MAX_POINTS
     assert f"{picture['shown']:,} of 150,000 rows" in text
     flags = np.frombuffer(base64.b64decode(picture["outlier"]["data"]), "u1")
     assert flags.sum() == long.outlier.sum()  # every flagged row is shown
@@ -116,7 +116,7 @@ def test_every_flagged_reading_is_in_the_table_with_a_reason(tmp_path, series):
     rows = re.findall(r'<tr><td data-title="time">([^<]*)</td><td data-title="rows">(\d+)(?: to (\d+))?<.*?</tr>', text)
     covered = {row for _, first, last in rows for row in range(int(first), int(last or first) + 1)}
     assert covered == set(np.flatnonzero(series[0].outlier) + 1)
-    reasons = re.findall(r'<td data-title="kind">spike</td><td data-title="reason">([^<]*)</td>', text)
+    reasons = re.findall(r'<td data-title="fault">spike</td><td data-title="reason">([^<]*)</td>', text)
     assert len(reasons) >= 10
     assert all("standard deviations" in reason or "from the estimate" in reason for reason in reasons)
 
@@ -125,23 +125,15 @@ def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, se
     kind = np.where(series[0].outlier, "burst", "").astype(object)
     kind[[300, 301]] = "shift"
     candidate = SimpleNamespace(name="local-level", score=-1.5, behind=0.0, parameters={"obs_var": 1.0}, seconds=0.1)
-
-    class Choice:
-        candidates, verdict = (candidate,), "the errors are independent"
-
-        def __repr__(self):
-            return "local-level: foretells best"
-
+    choice = SimpleNamespace(candidates=(candidate,), verdict="independent errors", words="local-level: predicts best")
     values = series[0].values.copy()
     values[100:110] = np.nan
-    known = SimpleNamespace(**{f.name: getattr(series[0], f.name) for f in dataclasses.fields(series[0])})
-    known.kind, known.choice, known.values = kind, Choice(), values
-    known.flagged, known.judged, known.missing = series[0].flagged, series[0].judged, 11
+    known = dataclasses.replace(series[0], fault=kind, choice=choice, values=values)
     text = make(tmp_path / "report.html", [known])
-    assert "several readings in a row that are off" in text
-    assert "the level moved and stayed" in text
-    assert "10 rows without a reading" in text
-    assert "local-level: foretells best" in text
+    assert "several consecutive deviating measurements" in text
+    assert "permanent change of the level" in text
+    assert "10 rows without a measurement" in text
+    assert "local-level: predicts best" in text
     assert "All 1 candidates" in text
     picture = told(text)["pictures"][0]
     assert picture["kinds"] == ["burst", "shift"]
@@ -149,19 +141,19 @@ def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, se
 
 def test_checks_are_told_in_words(tmp_path, series):
     good = {"correlations": [0.01], "unflagged": 500, "inside": 0.95, "bias": 0.0}
-    assert summary.of_picture(good) == []
-    assert "intervals are too narrow" in summary.of_picture(good | {"correlations": [0.7]})[0]
-    assert "larger than was thought" in summary.of_picture(good | {"inside": 0.8})[0]
-    assert "smaller than was thought" in summary.of_picture(good | {"inside": 0.999})[0]
-    assert "too wide" in summary.of_picture(good | {"correlations": [-0.7]})[0]
-    assert summary.of_picture(good | {"correlations": [-0.7]}, past=False) == []
-    assert "below their prediction" in summary.of_picture(good | {"bias": -0.5})[0]
+    assert summary.residual_findings(good) == []
+    assert "intervals are too narrow" in summary.residual_findings(good | {"correlations": [0.7]})[0]
+    assert "underestimated" in summary.residual_findings(good | {"inside": 0.8})[0]
+    assert "overestimated" in summary.residual_findings(good | {"inside": 0.999})[0]
+    assert "too wide" in summary.residual_findings(good | {"correlations": [-0.7]})[0]
+    assert summary.residual_findings(good | {"correlations": [-0.7]}, past=False) == []
+    assert "below their prediction" in summary.residual_findings(good | {"bias": -0.5})[0]
     fit = SimpleNamespace(errors={"obs_var": 9.3}, converged=False, outlier_share=None)
     unsure = dataclasses.replace(series[0], fit=fit, parameters={"level_var": 0.1, "obs_var": 0.22})
-    assert len(summary.of_series(unsure)) == 2
+    assert len(summary.series_findings(unsure)) == 2
     text = make(tmp_path / "report.html", [unsure])
-    assert "cannot be told from 0" in text
-    assert "usual error of one reading</span>" not in text
+    assert "not distinguishable from 0" in text
+    assert "standard deviation of the noise</span>" not in text
 
 
 def test_noise_that_changes_is_drawn_and_told(tmp_path, series):
@@ -174,8 +166,8 @@ def test_noise_that_changes_is_drawn_and_told(tmp_path, series):
     picture = told(text)["pictures"][0]
     noise = np.frombuffer(base64.b64decode(picture["noise"]["size"]["data"]), "<f4")
     assert noise[:200].max() < 1.6 < 3.0 < noise[350:400].min()
-    assert re.search(r"around (3|4)\d\d it is \d.\d times as large as usual", text)
-    assert "times as large as usual" not in make(tmp_path / "report.html", [calm])
+    assert re.search(r"around (3|4)\d\d it is \d.\d times its median", text)
+    assert "times its median" not in make(tmp_path / "report.html", [calm])
     short = dataclasses.replace(loud, standardised=np.where(np.arange(600) < 200, errors[:, 0], np.nan)[:, None])
     assert told(make(tmp_path / "report.html", [short]))["pictures"][0]["noise"] is None
 
@@ -204,7 +196,7 @@ def test_a_series_whose_errors_are_alike_is_more_troubled_than_a_calm_one(tmp_pa
 def test_the_shape_of_a_season_is_that_of_the_estimate():
     mean = 5.0 * np.sin(2 * np.pi * np.arange(240) / 24) + 0.1 * np.arange(240)
     known = SimpleNamespace(model="trend+seasonal:24:3", even=True, mean=mean[:, None])
-    assert "What repeats every 24 steps: from -5 to 5 around the level" in svg.season(known)
+    assert "Pattern of period 24: from -5 to 5 around the level" in svg.season(known)
     assert svg.season(SimpleNamespace(model="local-level", even=True, mean=mean[:, None])) == ""
 
 
@@ -216,15 +208,15 @@ def test_a_result_in_python_becomes_a_page(tmp_path):
     days = np.datetime64("2024-05-01") + np.arange(60)
     wolf.report(out, tmp_path / "track.html", times=days, names=["east", "north"], title="A track")
     text = (tmp_path / "track.html").read_text()
-    assert 'aria-label="the track, east to the right, north upwards"' in text
-    assert "Of 60 rows of readings" in text
+    assert 'aria-label="track, east to the right, north upwards"' in text
+    assert "Of 60 rows" in text
     first = int(np.flatnonzero(out.outliers)[0])
     assert str(days[first]) in text
     mean = np.frombuffer(base64.b64decode(told(text)["pictures"][1]["mean"]["data"]), "<f4")
     np.testing.assert_allclose(mean, out.means[:, 1], rtol=1e-5)
     wolf.report(wolf.smooth(out), tmp_path / "smooth.html")
     assert "the whole series (smoothed)" in (tmp_path / "smooth.html").read_text()
-    for wrong, words in ((np.zeros(3), "report takes"), (wolf.filter(model, out.ys, save="means"), "save=")):
+    for wrong, words in ((np.zeros(3), "report needs a result"), (wolf.filter(model, out.ys, save="means"), "save=")):
         with pytest.raises(ValueError, match=words):
             wolf.report(wrong, tmp_path / "x.html")
     with pytest.raises(ValueError, match="times must have one entry"):

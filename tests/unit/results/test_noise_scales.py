@@ -38,7 +38,7 @@ def test_what_is_far_off_is_said_in_words(learned, tmp_path):
         assert "Q is far off" in text
     wolf.report(learned, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    section = page[page.index("What was learned about the noise") :].split("</section>")[0]
+    section = page[page.index("Estimated noise scales") :].split("</section>")[0]
     assert "R is far off" in section
     assert section.count('class="line"') == 2
 
@@ -89,7 +89,7 @@ def test_methods_that_learn_nothing_are_told_so(tmp_path):
     with pytest.raises(ValueError, match="no levels were kept"):
         wolf.plots.levels(out)
     wolf.report(out, tmp_path / "page.html")
-    assert "What was learned about the noise" not in (tmp_path / "page.html").read_text()
+    assert "Estimated noise scales" not in (tmp_path / "page.html").read_text()
 
 
 def test_a_series_of_many_tells_what_it_learned_in_double_precision(learned):

@@ -1,7 +1,7 @@
-"""Tables from files and back: CSV, Parquet and Arrow, through pyarrow (the extra `frames`).
+"""Reading and writing of tables: CSV, Parquet, Arrow, Excel, GPX and NMEA, through pyarrow.
 
-The cells of a CSV file stay text, so that what was read is written back as it was; only the columns that are asked for
-become numbers or times, and a cell that is neither is told with its row.
+The cells of a CSV file stay text, so that they are written back byte for byte; only requested columns become numbers or
+times, and an error names the row of a cell that is neither. See README.md in this folder.
 """
 
 from wolf.cleaning.io.arrow_numpy import from_numpy as from_numpy
@@ -9,7 +9,7 @@ from wolf.cleaning.io.date_parts import parts_axis as parts_axis
 from wolf.cleaning.io.date_parts import write_parts as write_parts
 from wolf.cleaning.io.gpx_nmea import write_gpx as write_gpx
 from wolf.cleaning.io.paths import check_apart as check_apart
-from wolf.cleaning.io.table import Rows as Rows
+from wolf.cleaning.io.table import RowReader as RowReader
 from wolf.cleaning.io.table import Table as Table
 from wolf.cleaning.io.table import pyarrow as pyarrow
 from wolf.cleaning.io.table_reader import SUFFIXES as SUFFIXES

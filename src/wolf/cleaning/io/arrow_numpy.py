@@ -1,7 +1,7 @@
-"""Arrays of pyarrow as arrays of NumPy and back, without pandas.
+"""Conversion between pyarrow and NumPy arrays without importing pandas.
 
-`pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas where it is installed, to ask whether something is one of
-its objects. That takes longer than filtering a hundred thousand rows, and 30 MB.
+`pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas where it is installed, to check for its types. That takes
+longer than filtering a hundred thousand rows, and 30 MB.
 """
 
 from typing import Any
@@ -12,12 +12,12 @@ from wolf.cleaning.io.table import pyarrow
 
 
 def numbers(column: Any, kind: str, blank: float) -> np.ndarray:
-    """Turn a column into an array, piece by piece: a long one is never there twice.
+    """Convert a column to an array, chunk by chunk, so that a long one is never in memory twice.
 
     Args:
-        column: of numbers or whatever pyarrow casts to them.
+        column: of numbers, or of a type that pyarrow casts to numbers.
         kind: "float64" or "int64".
-        blank: number for null.
+        blank: replacement of null.
 
     Example:
         >>> import pyarrow
@@ -39,7 +39,7 @@ def numbers(column: Any, kind: str, blank: float) -> np.ndarray:
 
 
 def nulls(column: Any) -> np.ndarray:
-    """Say where a column is null.
+    """Find the null entries of a column.
 
     Example:
         >>> import pyarrow
@@ -48,14 +48,14 @@ def nulls(column: Any) -> np.ndarray:
     """
     found = [np.zeros(0, bool)]
     for chunk in getattr(column, "chunks", [column]):
-        told = chunk.is_null()
-        bits = np.unpackbits(np.frombuffer(told.buffers()[1], np.uint8), bitorder="little") if len(told) else found[0]
-        found.append(bits[told.offset : told.offset + len(told)].astype(bool))
+        null = chunk.is_null()
+        bits = np.unpackbits(np.frombuffer(null.buffers()[1], np.uint8), bitorder="little") if len(null) else found[0]
+        found.append(bits[null.offset : null.offset + len(null)].astype(bool))
     return np.concatenate(found)
 
 
 def from_numpy(array: np.ndarray) -> Any:
-    """Turn an array of floats, truth values or words, (rows,), into one of pyarrow; NaN becomes null.
+    """Convert an array of floats, booleans or ASCII text, (rows,), to pyarrow; NaN becomes null.
 
     Example:
         >>> from_numpy(np.array([1.5, np.nan])).to_pylist(), from_numpy(np.array([True, False])).to_pylist()
@@ -65,20 +65,20 @@ def from_numpy(array: np.ndarray) -> Any:
     if array.dtype == bool:
         return arrow.Array.from_buffers(arrow.bool_(), len(array), [None, _bits(array)])
     if array.dtype.kind == "U":
-        return _words(array)
+        return _ascii_text(array)
     absent = np.isnan(array)
     present = _bits(~absent) if absent.any() else None
     floats = np.ascontiguousarray(array, np.float64)
     return arrow.Array.from_buffers(arrow.float64(), len(array), [present, arrow.py_buffer(floats)])
 
 
-def _words(array: np.ndarray) -> Any:
-    """Turn words of plain letters into pyarrow's, byte by byte: its own way would import pandas to look at them."""
+def _ascii_text(array: np.ndarray) -> Any:
+    """Convert ASCII text byte by byte."""
     arrow = pyarrow()
     ends = np.concatenate([[0], np.cumsum(np.char.str_len(array))]).astype(np.int32)
     letters = array.astype("S").tobytes().replace(b"\0", b"")
     return arrow.Array.from_buffers(arrow.string(), len(array), [None, arrow.py_buffer(ends), arrow.py_buffer(letters)])
 
 
-def _bits(truths: np.ndarray) -> Any:
-    return pyarrow().py_buffer(np.packbits(truths, bitorder="little"))
+def _bits(booleans: np.ndarray) -> Any:
+    return pyarrow().py_buffer(np.packbits(booleans, bitorder="little"))

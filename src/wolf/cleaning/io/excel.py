@@ -1,4 +1,4 @@
-"""Read the first sheet of an Excel file, where openpyxl is installed."""
+"""Reader of the first sheet of an Excel file, through openpyxl (the extra `excel`)."""
 
 import io
 from datetime import date, datetime
@@ -6,11 +6,11 @@ from typing import Any
 
 from wolf.cleaning.io.table import Table, pyarrow
 
-MISSING_OPENPYXL = 'is an Excel file, which needs openpyxl: pip install "wolf-filter[excel]", or save it as CSV'
+MISSING_OPENPYXL = 'is an Excel file, which needs openpyxl: pip install "wolf-filter[excel]", or convert it to CSV'
 
 
 def read_excel(name: str, content: Any) -> Table:
-    """Read the first sheet: its first row that is full holds the names.
+    """Read the first sheet; the first complete row holds the column names.
 
     Args:
         name: for messages.
@@ -22,7 +22,7 @@ def read_excel(name: str, content: Any) -> Table:
         raise ModuleNotFoundError(f"{name} {MISSING_OPENPYXL}", name="openpyxl") from error
     try:
         book = load_workbook(io.BytesIO(content.to_pybytes()), read_only=True, data_only=True)
-    except Exception as error:  # whatever a broken archive leads to
+    except Exception as error:  # a broken archive may raise any error
         raise ValueError(f"{name} is not an Excel file that can be read: {error}") from error
     rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(cell is not None for cell in row)]
     width = max((sum(cell is not None for cell in row) for row in rows), default=0)
@@ -33,12 +33,12 @@ def read_excel(name: str, content: Any) -> Table:
     places = [j for j, cell in enumerate(rows[first]) if cell is not None]
     body = rows[first + 1 :]
     data = pyarrow().table([_column([row[j] for row in body]) for j in places], names=names)
-    notes = (f"the table begins in row {first + 1} of the sheet {book.worksheets[0].title!r}",) if first else ()
+    notes = (f"the table starts in row {first + 1} of the sheet {book.worksheets[0].title!r}",) if first else ()
     return Table(name, data, "xlsx", ",", lambda: iter(data.to_batches()), notes=notes)
 
 
 def _column(cells: list[Any]) -> Any:
-    """Turn cells into numbers, dates or else text."""
+    """Convert cells to numbers, dates or text."""
     arrow = pyarrow()
     present = [cell for cell in cells if cell is not None]
     if present and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in present):

@@ -1,7 +1,7 @@
-"""Tracks in GPX and NMEA 0183, and GPX back.
+"""Reader of tracks in GPX and NMEA 0183, and writer of GPX.
 
 GPX 1.1: https://www.topografix.com/GPX/1/1/. NMEA 0183 sentences GGA (position, hdop, altitude) and RMC (position,
-date); the number after `*` is the exclusive or of all letters between `$` and it.
+date); the number after `*` is the exclusive or of all characters between `$` and it.
 """
 
 import re
@@ -26,19 +26,19 @@ def read_gpx(name: str, content: Any) -> Table:
     """Read the points of all tracks (or routes) of a GPX file."""
     text = content.to_pybytes()
     if b"<!ENTITY" in text or b"<!DOCTYPE" in text:
-        raise ValueError(f"{name} declares entities, which no GPX file needs; it is not read")
+        raise ValueError(f"{name} declares XML entities, which are rejected; remove the DOCTYPE")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         raise ValueError(f"{name} is not a GPX file that can be read: {error}") from error
     rows: list[dict[str, Any]] = []
     tracks = [each for each in root.iter() if _tag(each) in ("trk", "rte")]
-    for track, held in enumerate(tracks):
-        title = next((child.text for child in held if _tag(child) == "name" and child.text), f"track {track + 1}")
-        points = [each for each in held.iter() if _tag(each) in ("trkpt", "rtept")]
+    for track, element in enumerate(tracks):
+        title = next((child.text for child in element if _tag(child) == "name" and child.text), f"track {track + 1}")
+        points = [each for each in element.iter() if _tag(each) in ("trkpt", "rtept")]
         rows += [{"track": title} | _point(name, point) for point in points]
     if not rows:
-        raise ValueError(f"{name} holds no track: no trkpt or rtept is in it")
+        raise ValueError(f"{name} contains no track: it has no trkpt or rtept")
     return _table(name, rows, "gpx", [])
 
 
@@ -61,7 +61,7 @@ def _point(name: str, point: Any) -> dict[str, Any]:
 
 
 def _moment(cell: str) -> np.datetime64:
-    """Read a time of GPX, in UTC unless it says another zone; NaT for what is none."""
+    """Parse a GPX time, in UTC unless it has another zone; NaT if invalid."""
     from datetime import UTC, datetime
 
     try:
@@ -79,7 +79,7 @@ def _number(cell: str) -> float:
 
 
 def read_nmea(name: str, content: Any) -> Table:
-    """Read the positions of a log of NMEA sentences; those whose sum is wrong are left out."""
+    """Read the positions of a log of NMEA sentences; those with a wrong checksum are left out."""
     rows: list[dict[str, Any]] = []
     wrong = 0
     for found in SENTENCE.finditer(content.to_pybytes().decode("ascii", errors="replace")):
@@ -90,12 +90,12 @@ def read_nmea(name: str, content: Any) -> Table:
             continue
         cells = found["body"].split(",")
         row = _gga(cells) if found["kind"] == "GGA" else _rmc(cells)
-        if not rows or rows[-1]["clock"] != cells[1]:  # sentences of one moment follow each other
+        if not rows or rows[-1]["clock"] != cells[1]:  # sentences with the same time are consecutive
             rows.append({"clock": cells[1], "date": None})
         rows[-1].update(row)
     placed = _days([row for row in rows if "latitude" in row])
     if not placed:
-        raise ValueError(f"{name} holds no position: no GGA or RMC sentence with a fix is in it")
+        raise ValueError(f"{name} contains no position: it has no GGA or RMC sentence with a fix")
     return _table(name, placed, "nmea", [f"{wrong} sentences with a wrong checksum left out"] if wrong else [])
 
 
@@ -113,7 +113,7 @@ def _rmc(cells: list[str]) -> dict[str, Any]:
 
 
 def _place(cells: list[str]) -> dict[str, Any]:
-    """Read degrees and minutes, as 5230.1234,N,01324.5678,E."""
+    """Parse degrees and minutes, such as 5230.1234,N,01324.5678,E."""
     found: dict[str, Any] = {}
     for name, cell, side, digits in (("latitude", cells[0], cells[1], 2), ("longitude", cells[2], cells[3], 3)):
         if not re.fullmatch(rf"\d{{{digits + 2}}}(\.\d+)?", cell) or side not in "NSEW":
@@ -123,7 +123,7 @@ def _place(cells: list[str]) -> dict[str, Any]:
 
 
 def _days(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put dates and times of day together; without any date, days are counted from 1970 on."""
+    """Combine dates and times of day; without any date, days are counted from 1970."""
     day, before = np.datetime64("1970-01-01"), -1.0
     dates = [row["date"] for row in rows if row["date"]]
     known = dates[0] if dates else None
@@ -152,8 +152,8 @@ def _table(name: str, rows: list[dict[str, Any]], kind: str, notes: Iterable[str
         elif key == "track":
             columns[key] = arrow.array([row[key] for row in rows])
         else:
-            held = np.array([row.get(key, np.nan) for row in rows], float)
-            columns[key] = arrow.array(held, mask=np.isnan(held))
+            numbers = np.array([row.get(key, np.nan) for row in rows], float)
+            columns[key] = arrow.array(numbers, mask=np.isnan(numbers))
     data = arrow.table(columns)
     return Table(name, data, kind, ",", lambda: iter(data.to_batches()), notes=tuple(notes))
 
@@ -162,19 +162,19 @@ def write_gpx(tracks: Iterable[tuple[str, dict[str, np.ndarray]]]) -> bytes:
     """Write tracks as GPX.
 
     Args:
-        tracks: name, and arrays (T,): latitude, longitude, and as there are: altitude, time in datetime64.
+        tracks: name, and arrays (T,): latitude, longitude, and optionally altitude and time in datetime64.
     """
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
     lines.append('<gpx version="1.1" creator="wolf" xmlns="http://www.topografix.com/GPX/1/1">')
-    for title, held in tracks:
+    for title, points in tracks:
         lines += [" <trk>", f"  <name>{escape(title)}</name>", "  <trkseg>"]
-        for i in range(len(held["latitude"])):
+        for i in range(len(points["latitude"])):
             inner = ""
-            if "altitude" in held and np.isfinite(held["altitude"][i]):
-                inner += f"<ele>{held['altitude'][i]:.2f}</ele>"
-            if "time" in held and not np.isnat(held["time"][i]):
-                inner += f"<time>{np.datetime_as_string(held['time'][i].astype('datetime64[ms]'))}Z</time>"
-            place = f'lat="{held["latitude"][i]:.8f}" lon="{held["longitude"][i]:.8f}"'
+            if "altitude" in points and np.isfinite(points["altitude"][i]):
+                inner += f"<ele>{points['altitude'][i]:.2f}</ele>"
+            if "time" in points and not np.isnat(points["time"][i]):
+                inner += f"<time>{np.datetime_as_string(points['time'][i].astype('datetime64[ms]'))}Z</time>"
+            place = f'lat="{points["latitude"][i]:.8f}" lon="{points["longitude"][i]:.8f}"'
             lines.append(f"   <trkpt {place}>{inner}</trkpt>")
         lines += ["  </trkseg>", " </trk>"]
     return "\n".join([*lines, "</gpx>", ""]).encode()

@@ -1,4 +1,4 @@
-"""How people write numbers: a decimal comma or point, thousands apart, a sign of money or per cent."""
+"""Number formats: decimal comma or point, grouped thousands, currency and per cent signs."""
 
 import re
 from collections.abc import Sequence
@@ -6,30 +6,30 @@ from typing import Any, NamedTuple
 
 from wolf.cleaning.io.table import pyarrow
 
-ABSENT = (  # words for a cell that is empty
+MISSING_WORDS = (  # contents of a missing cell
     *("", "na", "n/a", "n.a.", "nan", "null", "(null)", "none", "nil", "missing", "?", "<na>", "nat", "nd", "n.d."),
     *("-", "--", "---", "----", "-----", "*", "**", "***", "-.-", "--.-", "..", "..."),
     *("#n/a", "#na", "#n/v", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!"),
 )
 NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|Inf|Infinity|INF)$"
-MOSTLY = 0.5  # share of a column that must be numbers to be taken for a column of numbers with bad cells
+MIN_VALID_SHARE = 0.5  # of the cells of a column, for the others to be bad cells
 SIGNS = "$€£¥₹%‰"
-BLANKS = " \u00a0\u2009\u202f'’"  # that stand between thousands, besides the mark that is not the decimal one
+BLANKS = " \u00a0\u2009\u202f'’"  # between thousands, besides the mark that is not the decimal one
 CELL = re.compile(
     rf"[+\-−]?\s*(?P<before>[{SIGNS}]?)\s*[+\-−]?(?P<body>\d[\d.,{BLANKS}]*|[.,]\d+)(?:[eE][+-]?\d+)?\s*"
     rf"(?P<after>[{SIGNS}]|EUR|USD|GBP|CHF)?"
 )
-GROUP = r"\d{1,3}[,.]\d{3}"  # one thousand and more, or three decimals
+GROUP = r"\d{1,3}[,.]\d{3}"  # a number above one thousand, or three decimals
 
 
-class Style(NamedTuple):
-    """How the numbers of a column are written.
+class NumberFormat(NamedTuple):
+    """Format of the numbers of a column.
 
     Attributes:
         decimal: "." or ",".
-        grouped: whether thousands stand apart.
+        grouped: whether thousands are grouped.
         unit: sign that every cell has, such as "%" or "$".
-        sure: False if all that was seen could be thousands as well as decimals.
+        sure: False if the sample could have thousands as well as decimals.
     """
 
     decimal: str = "."
@@ -39,33 +39,35 @@ class Style(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether a computer writes numbers so."""
+        """Whether this is the format of programming languages."""
         return self.decimal == "." and not self.grouped and not self.unit
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Describe the format."""
         parts = ["decimal commas"] if self.decimal == "," else []
-        parts += ["thousands apart"] if self.grouped else []
+        parts += ["grouped thousands"] if self.grouped else []
         parts += [f"the sign {self.unit}"] if self.unit else []
         return " and ".join(parts) or "plain numbers"
 
 
-def find_style(cells: Sequence[str], delimiter: str = ",", decimal: str | None = None) -> Style:
-    """Find how numbers are written.
+def infer_format(cells: Sequence[str], delimiter: str = ",", decimal: str | None = None) -> NumberFormat:
+    """Infer the format of numbers.
 
     Args:
-        cells: some of a column.
-        delimiter: of the file: where it is no comma, a comma is rather a decimal mark than one between thousands.
-        decimal: mark that is known.
+        cells: sample of a column.
+        delimiter: of the file; if it is no comma, a comma is more likely a decimal mark than a group separator.
+        decimal: decimal mark, if known.
 
     Example:
-        >>> find_style(["1.234,5", "7"]), find_style(["$1,200.5", "$7"])
-        (Style(decimal=',', grouped=True, unit='', sure=True), Style(decimal='.', grouped=True, unit='$', sure=True))
+        >>> infer_format(["1.234,5", "7"])
+        NumberFormat(decimal=',', grouped=True, unit='', sure=True)
+        >>> infer_format(["$1,200.5", "$7"])
+        NumberFormat(decimal='.', grouped=True, unit='$', sure=True)
     """
-    present = [cell.strip() for cell in cells if cell is not None and cell.strip().lower() not in ABSENT]
+    present = [cell.strip() for cell in cells if cell is not None and cell.strip().lower() not in MISSING_WORDS]
     found = [match for cell in present if (match := CELL.fullmatch(cell))]
-    if len(found) <= MOSTLY * len(present):
-        return Style(decimal or ".")
+    if len(found) <= MIN_VALID_SHARE * len(present):
+        return NumberFormat(decimal or ".")
     units = {match["before"] or match["after"] or "" for match in found}
     bodies = [match["body"].strip() for match in found]
     sure = True
@@ -73,11 +75,11 @@ def find_style(cells: Sequence[str], delimiter: str = ",", decimal: str | None =
         decimal, sure = _decimal(bodies, delimiter)
     mark = "." if decimal == "," else ","
     grouped = any(re.fullmatch(rf"\d{{1,3}}(?:[{BLANKS}{mark}]\d{{3}})+(?:\{decimal}\d*)?", body) for body in bodies)
-    return Style(decimal, grouped, units.pop() if len(units) == 1 else "", sure)
+    return NumberFormat(decimal, grouped, units.pop() if len(units) == 1 else "", sure)
 
 
 def _decimal(bodies: list[str], delimiter: str) -> tuple[str, bool]:
-    """Tell the decimal mark, and whether anything else was possible."""
+    """Infer the decimal mark, and whether it is unambiguous."""
     comma = any(
         (body.count(",") == 1 and "." not in body and not re.fullmatch(GROUP, body))
         or 0 <= body.rfind(".") < body.rfind(",")
@@ -98,25 +100,25 @@ def _decimal(bodies: list[str], delimiter: str) -> tuple[str, bool]:
     return ("," if delimiter != "," and not point else "."), point
 
 
-def parse(column: Any, style: Style) -> tuple[Any, list[int]]:
-    """Turn text into numbers, piece by piece; what is no number is null, and its rows are told."""
+def parse(column: Any, style: NumberFormat) -> tuple[Any, list[int]]:
+    """Parse text as numbers; other cells become null, and their rows are returned."""
     parsed, bad, first = [], [], 0
     for chunk in column.chunks:
-        some, rows = _parse_chunk(chunk, style)
-        parsed.append(some)
+        numbers, rows = _parse_chunk(chunk, style)
+        parsed.append(numbers)
         bad += [first + row for row in rows]
         first += len(chunk)
     return pyarrow().chunked_array(parsed, pyarrow().float64()), bad
 
 
-def _parse_chunk(chunk: Any, style: Style) -> tuple[Any, list[int]]:
+def _parse_chunk(chunk: Any, style: NumberFormat) -> tuple[Any, list[int]]:
     from pyarrow import compute
 
     arrow = pyarrow()
     if style.plain:
         try:
             return compute.cast(chunk, arrow.float64()), []
-        except arrow.ArrowInvalid:  # not all of it is plain numbers: look at each cell
+        except arrow.ArrowInvalid:  # some cells are no plain numbers: parse each cell
             pass
     trimmed = compute.utf8_trim_whitespace(chunk)
     written = trimmed if style.plain else _plain(trimmed, style)
@@ -126,8 +128,8 @@ def _parse_chunk(chunk: Any, style: Style) -> tuple[Any, list[int]]:
     return parsed, compute.indices_nonzero(bad).to_pylist()
 
 
-def _plain(text: Any, style: Style) -> Any:
-    """Write numbers as a computer does; what is not in this style becomes no number at all."""
+def _plain(text: Any, style: NumberFormat) -> Any:
+    """Rewrite numbers in plain format; cells in another format become invalid."""
     from pyarrow import compute
 
     text = compute.replace_substring(text, "−", "-")
@@ -145,15 +147,15 @@ def _plain(text: Any, style: Style) -> Any:
 
 
 def is_absent(trimmed: Any) -> Any:
-    """Say which cells are written as being empty."""
+    """Find the cells that mark a missing value."""
     from pyarrow import compute
 
-    words = "|".join(map(re.escape, ABSENT))
+    words = "|".join(map(re.escape, MISSING_WORDS))
     return compute.match_substring_regex(trimmed, f"^(?:{words})$", ignore_case=True)
 
 
 def only(chosen: Any, column: Any) -> Any:
-    """Keep the chosen cells; the others become null."""
+    """Keep the selected cells; the others become null."""
     from pyarrow import compute
 
     return compute.if_else(chosen, column, pyarrow().nulls(len(column), column.type))

@@ -1,4 +1,4 @@
-"""Read a table, whatever kind of file it is in."""
+"""Reading of a table from a file of any supported format."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from wolf.runtime.checkpoints import is_special
 
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
-HEAD = 4096  # bytes that tell a track from a table
+HEAD_BYTES = 4096  # from which a track is recognised
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
@@ -28,10 +28,10 @@ def read_table(
 
     Args:
         source: path, or "-".
-        header: whether the first line of a CSV file holds names; without, columns are called column1, column2, ...
-        skip: lines above the table in a CSV file; None to find them.
-        comment: how lines begin that are no rows; None to find out.
-        ragged: "error" to stop at a row with too many or too few cells, "missing" to leave it out.
+        header: whether the first line of a CSV file holds names; otherwise columns are named column1, column2, ...
+        skip: number of lines above the table in a CSV file; None to detect it.
+        comment: prefix of comment lines; None to detect it.
+        ragged: "error" to raise an error for a row with too many or too few cells, "missing" to skip it.
     """
     arrow = pyarrow()
     if source == "-":
@@ -44,9 +44,9 @@ def read_table(
         raise ValueError(f"{name} is empty")
     ending = Path(source).suffix.lower()
     kind = SUFFIXES.get(ending) or MAGIC.get(content.slice(0, min(4, content.size)).to_pybytes(), "csv")
-    lasting = source != "-" and not is_special(source) and ending not in COMPRESSED
+    rereadable = source != "-" and not is_special(source) and ending not in COMPRESSED
     try:
-        start = content.slice(0, min(content.size, HEAD)).to_pybytes()
+        start = content.slice(0, min(content.size, HEAD_BYTES)).to_pybytes()
         if kind == "csv" and (ending == ".gpx" or re.search(rb"<gpx[\s>]", start)):
             table = gpx_nmea.read_gpx(name, content)
         elif kind == "csv" and gpx_nmea.NMEA.match(start.lstrip()):
@@ -54,7 +54,7 @@ def read_table(
         elif ending in (".xlsx", ".xlsm") and kind == "csv":
             table = read_excel(name, content)
         elif kind == "csv":
-            table = csv_reader.read_text(name, content, source if lasting else None, (header, skip, comment), ragged)
+            table = csv_reader.read_text(name, content, source if rereadable else None, (header, skip, comment), ragged)
         else:
             table = _read_binary(name, content, kind)
     except (arrow.ArrowException, UnicodeDecodeError) as error:
@@ -70,7 +70,7 @@ def _map(arrow: Any, path: Path) -> Any:
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a file")
-    if is_special(path) or not path.stat().st_size:  # a pipe has no size, nor have files of the system
+    if is_special(path) or not path.stat().st_size:  # a pipe has no size, nor have special files
         return _unpack(arrow, path, arrow.py_buffer(path.read_bytes()))
     if path.suffix.lower() in COMPRESSED:
         with arrow.input_stream(str(path), compression="detect") as stream:

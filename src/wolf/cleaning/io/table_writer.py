@@ -1,4 +1,4 @@
-"""Write a table whole or not at all."""
+"""Atomic writing of tables."""
 
 import csv
 import os
@@ -12,34 +12,34 @@ from wolf.cleaning.io.table import pyarrow
 from wolf.cleaning.io.table_reader import SUFFIXES
 from wolf.runtime.checkpoints import atomic, is_special
 
-TABLES = (".csv", ".tsv", ".txt", *SUFFIXES, ".gpx")  # endings that say how a table is written
-ROW_GROUP = 131_072  # rows of a Parquet file that are written at once
+TABLES = (".csv", ".tsv", ".txt", *SUFFIXES, ".gpx")  # suffixes of output files
+ROW_GROUP_ROWS = 131_072  # of a Parquet file
 
 
 def check_target(path: str) -> None:
-    """Say before any work is done that a result could not be written."""
+    """Check, before any work, that a file can be written."""
     if path == "-" or is_special(path):
         return
     if not path:
-        raise ValueError("give the name of a file to write; got an empty one")
+        raise ValueError("the name of an output file must not be empty")
     with suppress(FileNotFoundError, NotADirectoryError):
-        os.stat(path)  # a circle of links, a name that is too long: told by the system
+        os.stat(path)  # raises an error for circular links and names that are too long
     folder = Path(path).parent
     if not folder.is_dir():
-        raise ValueError(f"the folder {folder} does not exist; make it first, or choose another place to write")
+        raise ValueError(f"the folder {folder} does not exist; create it first, or choose another output file")
     if Path(path).is_dir():
         raise ValueError(f"{path} is a folder; give the name of a file to write")
     folder = Path(os.path.realpath(path)).parent
     if not os.access(folder, os.W_OK):
-        raise PermissionError(f"there is no permission to write in {folder}")
+        raise PermissionError(f"no permission to write in {folder}")
 
 
 def check_table(path: str) -> None:
-    """Say before any work is done that a table could not be written so: by the place, or by its ending."""
+    """Check, before any work, that a table can be written: folder and suffix."""
     check_target(path)
     ending = Path(path).suffix.lower() or ("." if path.endswith(".") else "")
     if ending and ending not in TABLES and not is_special(path):
-        raise ValueError(f"a table is written as {', '.join(TABLES)}; got the ending {ending} of {path}")
+        raise ValueError(f"the suffix of a table must be one of {', '.join(TABLES)}; got {ending} of {path}")
 
 
 def write_table(path: str, data: Any, kind: str | None = None, delimiter: str = ",") -> None:
@@ -48,15 +48,15 @@ def write_table(path: str, data: Any, kind: str | None = None, delimiter: str = 
 
 
 def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None, delimiter: str, quoted: bool) -> None:
-    """Write a table as CSV, Parquet or Arrow, while its pieces are made.
+    """Write a table as CSV, Parquet or Arrow, piece by piece.
 
     Args:
-        path: of the file, or "-" for standard output. Its ending says which kind.
+        path: of the file, or "-" for standard output. Its suffix selects the format.
         schema: of all pieces.
         pieces: each a `pyarrow.Table`.
-        kind: for standard output and endings that say nothing; default: CSV.
+        kind: format for standard output and unknown suffixes. Default: CSV.
         delimiter: of a CSV file.
-        quoted: put the texts of a CSV file in quotes.
+        quoted: quote the text cells of a CSV file.
     """
     stream = path == "-" or is_special(path)
     own = kind if kind is not None and stream and kind in SUFFIXES.values() else "csv"
@@ -72,7 +72,7 @@ def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None
 
 
 def needs_quotes(data: Any, delimiter: str) -> bool:
-    """Say whether a cell cannot be told from its neighbours without quotes."""
+    """Check whether a text cell contains a delimiter, a quote or a line break."""
     from pyarrow import compute
 
     texts = [column for column in data.columns if pyarrow().types.is_string(column.type)]
@@ -85,25 +85,27 @@ def _write(file: Any, schema: Any, pieces: Iterator[Any], kind: str, delimiter: 
     if kind == "csv":
         file.write(_header(schema.names, delimiter))
     if kind == "parquet":
-        pieces = _gather(pieces)
-    if any(arrow.types.is_dictionary(field.type) for field in schema):  # of which an Arrow file has one for all pieces
+        pieces = _merge_small(pieces)
+    if any(
+        arrow.types.is_dictionary(field.type) for field in schema
+    ):  # an Arrow file has one dictionary for all pieces
         pieces = iter([arrow.concat_tables(pieces).unify_dictionaries()])
     with _writer(arrow.PythonFile(file, mode="w"), schema, kind, delimiter, quoted) as writer:
         for piece in pieces:
             writer.write_table(piece)
 
 
-def _gather(pieces: Iterator[Any]) -> Iterator[Any]:
-    """Put pieces together: each becomes a row group, which is slow to read if it is small."""
-    held, rows = [], 0
+def _merge_small(pieces: Iterator[Any]) -> Iterator[Any]:
+    """Merge pieces, since each becomes a row group, and small ones are slow to read."""
+    waiting, rows = [], 0
     for piece in pieces:
-        held.append(piece)
+        waiting.append(piece)
         rows += piece.num_rows
-        if rows >= ROW_GROUP:
-            yield pyarrow().concat_tables(held)
-            held, rows = [], 0
-    if held:
-        yield pyarrow().concat_tables(held)
+        if rows >= ROW_GROUP_ROWS:
+            yield pyarrow().concat_tables(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pyarrow().concat_tables(waiting)
 
 
 def _writer(sink: Any, schema: Any, kind: str, delimiter: str, quoted: bool) -> Any:
@@ -118,21 +120,21 @@ def _writer(sink: Any, schema: Any, kind: str, delimiter: str, quoted: bool) -> 
         return ipc.new_file(sink, schema, options=ipc.IpcWriteOptions(compression=small))
     from pyarrow import csv as arrow_csv
 
-    # pyarrow puts all texts in quotes or none, and names always: we write those.
+    # pyarrow quotes all texts or none, and always the names, which are therefore written here.
     style = "needed" if quoted else "none"
     options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
     return arrow_csv.CSVWriter(sink, schema, write_options=options)
 
 
 def _header(names: list[str], delimiter: str) -> bytes:
-    """Write the names, in quotes only where they must be."""
-    lines = _Lines()
-    csv.writer(lines, delimiter=delimiter, lineterminator="\n").writerow(names)
-    return lines.text.encode()
+    """Format the names, with quotes only where needed."""
+    buffer = _TextBuffer()
+    csv.writer(buffer, delimiter=delimiter, lineterminator="\n").writerow(names)
+    return buffer.text.encode()
 
 
-class _Lines:
-    """A place for the csv module to write to."""
+class _TextBuffer:
+    """Buffer for the csv module."""
 
     text = ""
 

@@ -1,4 +1,4 @@
-"""Columns as times: numbers, dates in ISO 8601 or as people write them, a date and a time of day in two columns."""
+"""Time columns: numbers, dates in ISO 8601 or other formats, a date and a time of day in two columns."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,49 +6,50 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.cleaning.io import date_formats as dates
-from wolf.cleaning.io import number_formats
+from wolf.cleaning.io import date_formats, number_formats
 from wolf.cleaning.io.arrow_numpy import nulls, numbers
-from wolf.cleaning.io.date_formats import Shape
-from wolf.cleaning.io.number_formats import ABSENT, MOSTLY, is_absent, only
+from wolf.cleaning.io.date_formats import DateFormat
+from wolf.cleaning.io.number_formats import MIN_VALID_SHARE, MISSING_WORDS, is_absent, only
 from wolf.cleaning.io.table import Table, pyarrow
 from wolf.cleaning.io.typed_columns import SAMPLE, column_of, is_number, is_numeric, is_text, where
 
-DATE = r"^\d{4}-\d{2}-\d{2}"  # how a date begins
+ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
 ZONES = (None, "UTC")  # dates without a time zone, and with one
-HOUR = 3600.0  # seconds that clocks are put back by
+HOUR = 3600.0  # seconds
 
 
 class TimeAxis(NamedTuple):
     """Time stamps as numbers.
 
     Attributes:
-        stamps: (rows,), in the file's own unit, or seconds since `origin` for dates; NaN where there is none.
-        origin: nanoseconds since 1970 of the first date; None for numbers.
+        stamps: (rows,), in the unit of the file, or seconds since `origin` for dates; NaN where missing.
+        origin: Unix time of the first date in nanoseconds; None for numbers.
         zoned: whether the dates have a time zone; they are then in UTC.
-        template: first cell as written, whose style new dates follow.
-        again: for `strftime`, of dates that are not in ISO 8601.
-        zone: in which the file's dates are, if that was said.
+        template: first cell, whose format new dates follow.
+        strftime: format of dates that are not in ISO 8601.
+        zone: time zone of the dates in the file, if given.
     """
 
     stamps: np.ndarray
     origin: int | None
     zoned: bool = False
     template: str = ""
-    again: str = ""
+    strftime: str = ""
     zone: str | None = None
 
     def write(self, stamps: np.ndarray) -> list[str]:
-        """Write times as the file writes them."""
+        """Format times as in the file."""
         if self.origin is None:
             return [f"{stamp:.12g}" for stamp in stamps]
-        if self.again or self.zone:
+        if self.strftime or self.zone:
             return [self._write_one(stamp) for stamp in stamps]
-        dates = np.datetime64(self.origin, "ns") + np.round(stamps * 1e9).astype("timedelta64[ns]")
-        whole = bool(np.all(dates == dates.astype("datetime64[s]")))
-        only_days = len(self.template) == len("2000-01-01") and bool(np.all(dates == dates.astype("datetime64[D]")))
+        stamps_ns = np.datetime64(self.origin, "ns") + np.round(stamps * 1e9).astype("timedelta64[ns]")
+        whole = bool(np.all(stamps_ns == stamps_ns.astype("datetime64[s]")))
+        only_days = len(self.template) == len("2000-01-01") and bool(
+            np.all(stamps_ns == stamps_ns.astype("datetime64[D]"))
+        )
         unit = "D" if only_days else "s" if whole else "us"
-        written = np.datetime_as_string(dates.astype(f"datetime64[{unit}]"))
+        written = np.datetime_as_string(stamps_ns.astype(f"datetime64[{unit}]"))
         joined = [str(cell) if "T" in self.template else str(cell).replace("T", " ") for cell in written]
         return [cell + ("Z" if self.zoned else "") for cell in joined]
 
@@ -60,8 +61,8 @@ class TimeAxis(NamedTuple):
             from zoneinfo import ZoneInfo
 
             moment = moment.astimezone(ZoneInfo(self.zone))
-        usual = "%Y-%m-%dT%H:%M:%S" if "T" in self.template else "%Y-%m-%d %H:%M:%S"
-        return moment.strftime(self.again or usual)
+        default = "%Y-%m-%dT%H:%M:%S" if "T" in self.template else "%Y-%m-%d %H:%M:%S"
+        return moment.strftime(self.strftime or default)
 
 
 def time_column(
@@ -78,23 +79,23 @@ def time_column(
     Args:
         table: as read.
         name: of the column.
-        clock: column with the time of day, if it stands in its own.
-        day_first: of dates such as 01/02/2024, whether the day comes first; None to find out.
-        zone: in which dates without one are, as Europe/Berlin.
-        groups: number of the series of each row, whose clocks are put back one by one.
+        clock: column with the time of day, if separate.
+        day_first: order of dates such as 01/02/2024; None to infer it.
+        zone: time zone of dates without one, such as Europe/Berlin.
+        groups: series number of each row; daylight saving is resolved per series.
     """
     column = column_of(table, name)
     if clock is not None:
-        column = _joined(column, column_of(table, clock))
+        column = _join_date_and_clock(column, column_of(table, clock))
     if is_text(column):
         axis = _text_axis(table, name, column, day_first)
     elif is_numeric(column):
         axis = TimeAxis(numbers(column, "float64", np.nan), None)
-        shape = _compact(column)
-        if shape is not None:
-            axis = _shaped(table, name, column.cast(pyarrow().int64()).cast(pyarrow().string()), shape)
+        date_format = _compact_format(column)
+        if date_format is not None:
+            axis = _parse_dates(table, name, column.cast(pyarrow().int64()).cast(pyarrow().string()), date_format)
     else:
-        stamps = _as_stamps(column)
+        stamps = _to_timestamps(column)
         if stamps is None:
             raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not times")
         axis = _axis(stamps, "", getattr(column.type, "tz", None) is not None)
@@ -102,37 +103,39 @@ def time_column(
 
 
 def is_time(table: Table, name: str) -> bool:
-    """Say whether a column holds dates."""
+    """Check whether a column holds dates."""
     column = column_of(table, name)
     if is_text(column):
-        some = column.slice(0, SAMPLE)
+        sample = column.slice(0, SAMPLE)
         if column.null_count == len(column):
             return False
-        return _as_stamps(some) is not None or _mostly_dates(some) or _has_shape(some)
+        return _to_timestamps(sample) is not None or _mostly_dates(sample) or _has_format(sample)
     if is_numeric(column):
-        return _compact(column) is not None
+        return _compact_format(column) is not None
     return "timestamp" in str(column.type) or "date" in str(column.type)
 
 
 def is_clock(table: Table, name: str) -> bool:
-    """Say whether a column holds times of day, without a date."""
+    """Check whether a column holds times of day, without a date."""
     column = column_of(table, name)
     if "time32" in str(column.type) or "time64" in str(column.type):
         return True
     cells = [cell.strip() for cell in column.slice(0, SAMPLE).to_pylist() if cell] if is_text(column) else []
-    return bool(cells) and all(re.fullmatch(dates.CLOCK, cell) for cell in cells if cell.lower() not in ABSENT)
+    return bool(cells) and all(
+        re.fullmatch(date_formats.CLOCK, cell) for cell in cells if cell.lower() not in MISSING_WORDS
+    )
 
 
 def is_date_alone(table: Table, name: str) -> bool:
-    """Say whether a column holds dates without a time of day."""
+    """Check whether a column holds dates without a time of day."""
     column = column_of(table, name)
     if not is_text(column):
-        return "date" in str(column.type) or (is_numeric(column) and _compact(column) is not None)
+        return "date" in str(column.type) or (is_numeric(column) and _compact_format(column) is not None)
     cells = [cell.strip() for cell in column.slice(0, SAMPLE).to_pylist() if cell and cell.strip()]
     return is_time(table, name) and not any(":" in cell or len(cell) > len("30 September 2024") for cell in cells)
 
 
-def _joined(column: Any, clock: Any) -> Any:
+def _join_date_and_clock(column: Any, clock: Any) -> Any:
     from pyarrow import compute
 
     text = pyarrow().string()
@@ -143,85 +146,91 @@ def _joined(column: Any, clock: Any) -> Any:
 
 
 def _text_axis(table: Table, name: str, column: Any, day_first: bool | None) -> TimeAxis:
-    some = column.slice(0, SAMPLE)
-    if _as_stamps(some) is not None or _mostly_dates(some):  # no number looks like a date
+    sample = column.slice(0, SAMPLE)
+    if _to_timestamps(sample) is not None or _mostly_dates(sample):  # no number is a valid date
         return _iso(table, name, column)
     try:
-        shape = dates.find_shape(some.to_pylist(), day_first, column.combine_chunks())
+        date_format = date_formats.infer_format(sample.to_pylist(), day_first, column.combine_chunks())
     except LookupError as error:
-        cell = next(cell for cell in some.to_pylist() if cell and cell.strip())
+        cell = next(cell for cell in sample.to_pylist() if cell and cell.strip())
         raise ValueError(f"{table.name}: {cell!r} in column {name!r} {error}") from error
-    if shape is not None:
-        return _shaped(table, name, column, shape)
-    style = number_formats.find_style(some.to_pylist(), table.delimiter)
+    if date_format is not None:
+        return _parse_dates(table, name, column, date_format)
+    style = number_formats.infer_format(sample.to_pylist(), table.delimiter)
     parsed, bad = number_formats.parse(column, style)
     if not bad:
         return TimeAxis(numbers(parsed, "float64", np.nan), None)
     if is_number(table, name):
         cell = column[bad[0]].as_py()
-        words = f"{cell!r} in column {name!r} is not a number, as the other times are"
-        raise ValueError(f"{table.name}, {where(table, bad[0])}: {words}")
+        error_text = f"{cell!r} in column {name!r} is not a number, unlike the other times"
+        raise ValueError(f"{table.name}, {where(table, bad[0])}: {error_text}")
     return _iso(table, name, column)
 
 
-def _shaped(table: Table, name: str, column: Any, shape: Shape) -> TimeAxis:
-    """Read dates that are not in ISO 8601."""
+def _parse_dates(table: Table, name: str, column: Any, date_format: DateFormat) -> TimeAxis:
+    """Parse dates that are not in ISO 8601."""
     from pyarrow import compute
 
     whole = column.combine_chunks() if hasattr(column, "chunks") else column
-    stamps = dates.parse(whole, shape.kind)
+    stamps = date_formats.parse(whole, date_format.kind)
     absent = numbers(compute.cast(is_absent(compute.utf8_trim_whitespace(whole)), "int8"), "int64", 1) == 1
     wrong = np.isnat(stamps) & ~absent
     if wrong.any():
         row = int(np.argmax(wrong))
-        words = f"is not a date like the others, as {whole[int(np.argmax(~np.isnat(stamps)))].as_py()!r}"
-        raise ValueError(f"{table.name}, {where(table, row)}: {whole[row].as_py()!r} in column {name!r} {words}")
+        error_text = (
+            f"is not a date in the format of the others, such as {whole[int(np.argmax(~np.isnat(stamps)))].as_py()!r}"
+        )
+        raise ValueError(f"{table.name}, {where(table, row)}: {whole[row].as_py()!r} in column {name!r} {error_text}")
     known = ~np.isnat(stamps)
     if not known.any():
-        raise ValueError("there is no time stamp in the time column")
+        raise ValueError("all cells of the time column are missing")
     origin = int(stamps[np.argmax(known)].astype(np.int64))
     seconds = np.where(known, (stamps.astype(np.int64) - origin) / 1e9, np.nan)
-    return TimeAxis(seconds, origin, False, str(whole[int(np.argmax(known))].as_py()), shape.again)
+    return TimeAxis(seconds, origin, False, str(whole[int(np.argmax(known))].as_py()), date_format.strftime)
 
 
-def _compact(column: Any) -> Shape | None:
-    """Say whether numbers are dates such as 20240501."""
+def _compact_format(column: Any) -> DateFormat | None:
+    """Infer the format of integers that are dates, such as 20240501."""
     if not pyarrow().types.is_integer(column.type):
         return None
     cells = column.slice(0, SAMPLE).to_pylist()
-    return dates.find_shape(cells) if all(cell is None or len(str(cell)) == len("20240501") for cell in cells) else None
+    return (
+        date_formats.infer_format(cells)
+        if all(cell is None or len(str(cell)) == len("20240501") for cell in cells)
+        else None
+    )
 
 
-def _has_shape(some: Any) -> bool:
+def _has_format(sample: Any) -> bool:
     try:
-        return dates.find_shape(some.to_pylist()) is not None
-    except LookupError:  # dates, though in which order is not clear
+        return date_formats.infer_format(sample.to_pylist()) is not None
+    except LookupError:  # dates with an ambiguous order
         return True
 
 
 def in_zone(axis: TimeAxis, zone: str, groups: np.ndarray | None) -> TimeAxis:
-    """Take dates for the local time of a zone; an hour that comes twice is told by the order of the rows."""
+    """Interpret dates as local times of a zone; a repeated hour is resolved by the order of the rows."""
     from pyarrow import compute
 
     if axis.origin is None or axis.zoned:
-        what = "have a time zone of their own" if axis.zoned else "are numbers"
+        what = "have a time zone" if axis.zoned else "are numbers"
         raise ValueError(f"--zone {zone} is for dates without a time zone; those of the time column {what}")
     arrow, known = pyarrow(), np.isfinite(axis.stamps)
     local = np.where(known, axis.origin + np.round(np.nan_to_num(axis.stamps) * 1e9), axis.origin).astype(np.int64)
-    held = arrow.Array.from_buffers(arrow.timestamp("ns"), len(local), [None, arrow.py_buffer(local)])
+    array = arrow.Array.from_buffers(arrow.timestamp("ns"), len(local), [None, arrow.py_buffer(local)])
     try:
         early, late = (
-            numbers(compute.assume_timezone(held, zone, ambiguous=which, nonexistent="latest"), "int64", 0)
+            numbers(compute.assume_timezone(array, zone, ambiguous=which, nonexistent="latest"), "int64", 0)
             for which in ("earliest", "latest")
         )
     except arrow.ArrowInvalid as error:
-        raise ValueError(f"there is no time zone {zone!r}; zones are written as Europe/Berlin") from error
-    stamps = np.where(_second_time(local, early != late, groups), late, early)
+        raise ValueError(f"there is no time zone {zone!r}; expected a name such as Europe/Berlin") from error
+    stamps = np.where(_is_second_occurrence(local, early != late, groups), late, early)
     return axis._replace(stamps=np.where(known, (stamps - stamps[0]) / 1e9, np.nan), origin=int(stamps[0]), zone=zone)
 
 
-def _second_time(local: np.ndarray, twice: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Say which rows of an hour that comes twice are of its second time: those after the clock went back."""
+def _is_second_occurrence(local: np.ndarray, twice: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Find rows in the second occurrence of a repeated hour: those after the clock went back."""
     second = np.zeros(len(local), bool)
     for group in [0] if groups is None else np.unique(groups[twice]):
         rows = np.flatnonzero(twice & ((groups == group) if groups is not None else True))
@@ -234,18 +243,18 @@ def _second_time(local: np.ndarray, twice: np.ndarray, groups: np.ndarray | None
     return second
 
 
-def _mostly_dates(some: Any) -> bool:
-    """Say whether most cells begin as a date, though not all can be read: the others are then at fault."""
+def _mostly_dates(sample: Any) -> bool:
+    """Check whether most cells start with a date although not all are valid: the others are then bad cells."""
     from pyarrow import compute
 
-    trimmed = compute.utf8_trim_whitespace(some)
-    begun = compute.sum(compute.match_substring_regex(trimmed, DATE)).as_py() or 0
+    trimmed = compute.utf8_trim_whitespace(sample)
+    num_dates = compute.sum(compute.match_substring_regex(trimmed, ISO_DATE)).as_py() or 0
     absent = compute.sum(is_absent(trimmed)).as_py() or 0
-    return bool(begun > MOSTLY * (len(some) - absent)) and not _has_shape(some)
+    return bool(num_dates > MIN_VALID_SHARE * (len(sample) - absent)) and not _has_format(sample)
 
 
-def _as_stamps(column: Any) -> Any:
-    """Turn text or dates into nanoseconds since 1970, piece by piece, or None if it is neither."""
+def _to_timestamps(column: Any) -> Any:
+    """Convert text or dates to timestamps in nanoseconds; None if that is impossible."""
     arrow = pyarrow()
     for zone in ZONES:
         kind = arrow.timestamp("ns", tz=zone)
@@ -267,18 +276,18 @@ def _stamps_of(chunk: Any, kind: Any) -> Any:
 
 
 def _iso(table: Table, name: str, column: Any) -> TimeAxis:
-    stamps = _as_stamps(column)
+    stamps = _to_timestamps(column)
     if stamps is None:
-        row = max(_reach(column, pyarrow().timestamp("ns", tz=zone)) for zone in ZONES)
-        words = "is not a date like 2024-05-01 13:45:00 (ISO 8601), nor a number"
-        if row and _as_stamps(column.slice(row, 1)) is not None:
-            words = "and the cells before differ in whether they have a time zone; all need one, or none"
-        raise ValueError(f"{table.name}, {where(table, row)}: {column[row].as_py()!r} in column {name!r} {words}")
+        row = max(_count_convertible(column, pyarrow().timestamp("ns", tz=zone)) for zone in ZONES)
+        error_text = "is neither a date such as 2024-05-01 13:45:00 (ISO 8601) nor a number"
+        if row and _to_timestamps(column.slice(row, 1)) is not None:
+            error_text = "differs from the cells before in whether it has a time zone; all need one, or none"
+        raise ValueError(f"{table.name}, {where(table, row)}: {column[row].as_py()!r} in column {name!r} {error_text}")
     return _axis(stamps, str(column[0].as_py() or ""), stamps.type.tz is not None)
 
 
-def _reach(column: Any, kind: Any) -> int:
-    """Count the cells up to the first that is no date of a kind."""
+def _count_convertible(column: Any, kind: Any) -> int:
+    """Count the cells before the first that cannot be converted to a type."""
     first = 0
     for chunk in column.chunks:
         size = len(chunk)
@@ -288,7 +297,7 @@ def _reach(column: Any, kind: Any) -> int:
             if size == 1:
                 return first
             halves = [chunk.slice(0, size // 2), chunk.slice(size // 2)]
-            return first + _reach(pyarrow().chunked_array(halves), kind)
+            return first + _count_convertible(pyarrow().chunked_array(halves), kind)
         first += size
     return first
 
@@ -299,7 +308,7 @@ def _axis(stamps: Any, template: str, zoned: bool) -> TimeAxis:
     whole = compute.cast(stamps, pyarrow().timestamp("ns", tz=stamps.type.tz))
     missing = nulls(whole)
     if missing.all():
-        raise ValueError("there is no time stamp in the time column")
+        raise ValueError("all cells of the time column are missing")
     nanoseconds = numbers(whole, "int64", 0)
     origin = int(nanoseconds[np.argmin(missing)])
     nanoseconds -= origin

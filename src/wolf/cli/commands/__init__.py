@@ -1,1 +1,1 @@
-"""The work behind the commands, one module each."""
+"""Implementations of the commands, one module each."""

@@ -1,4 +1,4 @@
-"""What `wolf certify` does: make the model that a person names, certify a method on it, write what was asked for."""
+"""Implementation of `wolf certify`: build the named model, certify a method on it, write the outputs."""
 
 import json
 from pathlib import Path
@@ -15,12 +15,12 @@ from wolf.statespace import LinearModel
 
 
 def build_model(spec: str, parameters: dict[str, float], columns: int) -> LinearModel:
-    """Make a model by name with known variances, and a standard normal prior, which a steady state forgets.
+    """Build a named model with known variances, and a standard normal prior, which has no effect in steady state.
 
     Args:
         spec: name of a model, or a file.
         parameters: its variances.
-        columns: measured coordinates, for a track.
+        columns: number of coordinates of a track.
 
     Example:
         >>> build_model("local-level", {"level_var": 0.1, "obs_var": 1.0}, 1)
@@ -31,7 +31,7 @@ def build_model(spec: str, parameters: dict[str, float], columns: int) -> Linear
     absent = [name for name in found.parameters if name not in found.given | parameters]
     if absent:
         advice = " ".join(f"--set {name}=..." for name in absent)
-        raise ValueError(f"a certificate is about known noise: {advice} (`wolf filter` prints fitted variances)")
+        raise ValueError(f"a certificate needs known variances: {advice} (`wolf filter` prints fitted variances)")
     states = found.states(columns)
     return found.model(None, Gaussian(np.zeros(states), np.eye(states)), columns, **parameters)
 
@@ -45,15 +45,15 @@ def run(
     plot: str | None,
     **how: Any,
 ) -> tuple[str, dict[str, Any]]:
-    """Certify, write the files that were asked for, and return what to print: in words, and for programs.
+    """Certify, write the requested files, and return the summary as text and for JSON.
 
     Args:
         spec: name of a model, or a file.
         settings: variances, as NAME=NUMBER.
         method: name with options.
-        columns: measured coordinates.
-        out: JSON file for the entries.
-        plot: file for the picture.
+        columns: number of coordinates.
+        out: JSON file of the certificate.
+        plot: file of the figure.
         **how: `trials`, `steps` and the seed `key`.
     """
     model = build_model(spec, filter.parse_settings(settings), columns)
@@ -63,5 +63,5 @@ def run(
         found.to_json(out)
     if plot is not None:
         save(found.plot(), Path(plot))
-    words = "\n".join([repr(found), *([""] if wrote else []), *(f"wrote {path}" for path in wrote)])
-    return words, json.loads(found.to_json()) | {"wrote": wrote}
+    text = "\n".join([repr(found), *([""] if wrote else []), *(f"wrote {path}" for path in wrote)])
+    return text, json.loads(found.to_json()) | {"wrote": wrote}

@@ -1,32 +1,32 @@
-"""What `wolf compare` and `wolf tune` do: judge methods by how well they predict, without knowing the truth."""
+"""Implementation of `wolf compare` and `wolf tune`: scores of one-step predictions, which need no truth."""
 
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from tqdm import tqdm
 
-from wolf.cleaning import Options, Series, clean
-from wolf.cleaning.load import Readings
+from wolf.cleaning import CleanedSeries, Options, clean
+from wolf.cleaning.load import LoadedTable
 from wolf.cleaning.sampling import gaps_of
 from wolf.cli.commands import filter
-from wolf.cli.progress import Progress
 from wolf.fitting import student_score, tuning
 from wolf.inference import registry
 from wolf.models.registry import parse
 from wolf.numerics.jax_compat import enable_x64
 
-REACH = 1.959964  # standard deviations of a 95 % interval
+DEVIATIONS_95 = 1.959964  # half width of a 95 % interval of a Gaussian
 
 
 class MethodScore(NamedTuple):
-    """One method on all series.
+    """Score of one method on all series.
 
     Attributes:
         name: of the method.
         score: mean Student-t log density of a measured row; higher is better.
-        error: median distance of a reading from its prediction.
-        coverage: share of unflagged readings inside their predicted 95 % interval.
-        flagged: share of rows called outliers.
+        error: median absolute prediction error, in predicted standard deviations.
+        coverage: share of measurements that are no outliers inside their 95 % prediction interval.
+        flagged: share of rows that are outliers.
     """
 
     name: str
@@ -37,7 +37,7 @@ class MethodScore(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What came of a comparison: the file, its rows, the model by name, the methods, and what a person should know."""
+    """Result of a comparison: file, number of rows, name of the model, scores of the methods, remarks."""
 
     file: str
     rows: int
@@ -47,56 +47,59 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    readings: Readings, model: str, settings: tuple[str, ...], names: tuple[str, ...], progress: Progress
+    loaded: LoadedTable, model: str, settings: tuple[str, ...], names: tuple[str, ...], bar: tqdm
 ) -> Comparison:
-    """Run methods with the same noise, and say how well each predicts.
+    """Run methods with the same fitted noise, and score their one-step predictions.
 
     Args:
-        readings: as read.
-        model: by name, or a file.
-        settings: variances that are known.
-        names: of the methods; the usual ones without any.
-        progress: to tell.
+        loaded: the input.
+        model: name, or a file.
+        settings: known variances, as NAME=NUMBER.
+        names: of the methods. Default: `DEFAULT_METHODS`.
+        bar: progress bar.
     """
     known = filter.parse_settings(settings)
-    fitted = filter.run(readings, Options(model=model, parameters=known, live=True), _silent)
+    options = Options(model=model, parameters=known, causal=True)
+    fitted = filter.clean_series(loaded, options, lambda rows: None)
     rows = []
     names = names or tuple(row.name for row in registry.rows() if row.compared)
-    progress.say("Comparing", len(names))
+    bar.set_description("Comparing")
+    bar.reset(len(names))
     for name in names:
         method = filter.parse_method(name)
-        done = [_again(readings, each, method) for each in fitted]
-        rows.append(_judge(name, done))
-        progress(1)
-    return Comparison(readings.table.name, len(readings.values), fitted[0].model, rows, readings.notes)
+        done = [_run_method(loaded, each, method) for each in fitted]
+        rows.append(_score(name, done))
+        bar.update()
+    return Comparison(loaded.table.name, len(loaded.values), fitted[0].model, rows, loaded.notes)
 
 
 def tune(
-    readings: Readings, source: str, model: str, settings: tuple[str, ...], method: str, progress: Progress
+    loaded: LoadedTable, source: str, model: str, settings: tuple[str, ...], method: str, bar: tqdm
 ) -> tuple[tuning.TuningResult, str]:
-    """Choose the threshold of a method for the longest series; return it, and the command that uses it."""
+    """Tune the threshold of a method on the longest series; return it with the command that uses it."""
     known = filter.parse_settings(settings)
-    fitted = filter.run(readings, Options(model=model, parameters=known, live=True), _silent)
+    options = Options(model=model, parameters=known, causal=True)
+    fitted = filter.clean_series(loaded, options, lambda rows: None)
     longest = max(fitted, key=lambda each: len(each.values))
     first, last = longest.fit_rows
-    some = longest.values[first:last]
+    values = longest.values[first:last]
     gaps = gaps_of(longest.times)[1]
     named = parse(longest.model)
-    prior = named.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
+    prior = named.start(values, float(np.nanvar(np.diff(values, axis=0))) or 1.0)
     build = named.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
-    progress.say("Tuning")
-    tuned = tuning.tune(build(**longest.parameters), some, method)
+    bar.set_description("Tuning")
+    tuned = tuning.tune(build(**longest.parameters), values, method)
     return tuned, f"wolf filter {source} --model {longest.model} --method {method}:{tuned.name}={tuned.value:.4g}"
 
 
-def _again(readings: Readings, each: Series, method: object) -> Series:
-    """Run one series with its noise already known."""
-    options = Options(model=each.model, method=method, parameters=dict(each.parameters), live=True)
-    names = [readings.names[j] for j in each.columns]
+def _run_method(loaded: LoadedTable, each: CleanedSeries, method: object) -> CleanedSeries:
+    """Filter one series by a method, with the fitted noise."""
+    options = Options(model=each.model, method=method, parameters=dict(each.parameters), causal=True)
+    names = [loaded.names[j] for j in each.columns]
     return clean(each.values, each.times, options, names=names)[0]
 
 
-def _judge(name: str, done: list[Series]) -> MethodScore:
+def _score(name: str, done: list[CleanedSeries]) -> MethodScore:
     nis, log_density, count, errors, inside, flags = [], [], [], [], [], []
     for each in done:
         measured = np.isfinite(each.values)
@@ -104,19 +107,18 @@ def _judge(name: str, done: list[Series]) -> MethodScore:
             nis.append(np.where(measured.any(1), each.nis, 0.0))
         log_density.append(each.log_density)
         count.append(measured.sum(1).astype(float))
-        outlier = each.outlier if each.outlier.ndim == 2 else each.outlier[:, None]
         errors.append(np.abs(each.standardised[measured]))
-        inside.append((np.abs(each.standardised) <= REACH)[measured & ~outlier])
+        inside.append((np.abs(each.standardised) <= DEVIATIONS_95)[measured & ~each.outliers_by_column])
         flags.append(each.outlier.ravel())
     with enable_x64(True):
-        told = np.asarray(
+        log_student = np.asarray(
             student_score.log_student(jnp.concatenate(log_density), jnp.concatenate(nis), jnp.concatenate(count))
         )
     rows = max(int((np.concatenate(count) > 0).sum()), 1)
     middle = float(np.median(np.concatenate(errors)))
     return MethodScore(
         name,
-        float(told.sum() / rows),
+        float(log_student.sum() / rows),
         middle,
         float(np.concatenate(inside).mean()) if np.concatenate(inside).size else float("nan"),
         float(np.concatenate(flags).mean()),
@@ -124,18 +126,18 @@ def _judge(name: str, done: list[Series]) -> MethodScore:
 
 
 def facts(found: Comparison) -> dict[str, Any]:
-    """Say what came of a comparison in numbers, for programs."""
+    """Convert a comparison for JSON."""
     best = max(found.methods, key=lambda row: row.score)
     return found._asdict() | {"methods": [row._asdict() for row in found.methods], "best": best.name}
 
 
 def table(found: Comparison) -> str:
-    """Lay a comparison out as a table."""
+    """Format a comparison as a text table."""
     rows = found.methods
     best = max(rows, key=lambda row: row.score)
     width = max(len(row.name) for row in rows) + 2
-    lines = [f"{found.file}: {found.rows:,} rows, model {found.model}, one noise for all methods"]
-    lines += [f"note: {words}" for words in found.notes] + [""]
+    lines = [f"{found.file}: {found.rows:,} rows, model {found.model}, the same noise for all methods"]
+    lines += [f"note: {note}" for note in found.notes] + [""]
     lines.append(f"{'method':<{width}}{'score':>10}{'error':>9}{'coverage':>11}{'flagged':>10}")
     for row in rows:
         mark = "  best" if row is best else ""
@@ -143,13 +145,9 @@ def table(found: Comparison) -> str:
         lines.append(f"{row.name:<{width}}{numbers}{mark}")
     lines += [
         "",
-        "score     mean log density of the next reading (Student-t, 4 degrees of freedom); higher is better",
-        "error     median distance of a reading from its prediction, in predicted standard deviations (0.674 is right)",
-        "coverage  readings that were not flagged and lie in their predicted 95 % interval",
-        "flagged   rows called outliers",
+        "score     mean log predictive density (Student-t, 4 degrees of freedom); higher is better",
+        "error     median absolute prediction error, in predicted standard deviations (0.674 if calibrated)",
+        "coverage  share of measurements that are no outliers inside their 95 % prediction interval",
+        "flagged   share of rows that are outliers",
     ]
     return "\n".join(lines)
-
-
-def _silent(done: int) -> None:
-    """Say nothing."""

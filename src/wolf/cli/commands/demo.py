@@ -1,7 +1,7 @@
-"""The experiment of `wolf demo`: one object tracked in the plane, three kinds of data, four filters.
+"""Implementation of `wolf demo`: tracking of an object in the plane, with three kinds of noise and four filters.
 
-The tracking problem of Duran-Martin et al. (2024, section 5.1). Data, runs and rows are made here; `wolf.plots` draws
-what it is handed. About ten seconds, most of it compilation.
+The tracking problem of Duran-Martin et al. (2024, section 5.1); `wolf.plots` draws the figure. It takes about ten
+seconds, most of it compilation.
 """
 
 import time
@@ -18,27 +18,27 @@ from wolf.plots.tracking import Track
 
 START = np.array([0.0, 0.0, 1.0, 1.0])  # position and velocity, known to the filters up to unit variance
 NOISE_VAR = 10.0
-LEVEL = 0.95  # of the intervals whose coverage is counted
+LEVEL = 0.95  # of the intervals whose coverage is measured
 KALMAN, DEFAULT = "KF", "default"
 FILTERS = {KALMAN: "KF", DEFAULT: None, "WoLF": "WoLF", "WoLF-IMQ": "WoLF-IMQ"}
 
 
-class Kind(NamedTuple):
-    """A kind of data: its outlier process, what that does, and the title of its picture if it has one."""
+class Scenario(NamedTuple):
+    """A noise process, its description, and the title of its panel if it has one."""
 
     process: Any
-    words: str
+    description: str
     title: str | None = None
 
 
-KINDS = {
-    "clean": Kind(None, "noise as the model says"),
-    "mixture": Kind(
+SCENARIOS = {
+    "clean": Scenario(None, "noise as in the model"),
+    "mixture": Scenario(
         wolf.simulate.Mixture(prob=0.05, factor=2.0),
         "5 % of the measurements are doubled",
         "Mixture: one measurement in 20 is doubled",
     ),
-    "Student-t": Kind(
+    "Student-t": Scenario(
         wolf.simulate.StudentT(dof=2.01),
         "heavy-tailed noise, 2.01 degrees of freedom",
         "Student-t: the noise has heavy tails",
@@ -48,12 +48,12 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Config:
-    """How much to run.
+    """Size of the experiment.
 
     Attributes:
         steps: length of a track.
-        trials: tracks of each kind.
-        seed: of all random numbers; default: that of the paper's code.
+        trials: number of tracks per scenario.
+        seed: of all random numbers. Default: that of the paper's code.
     """
 
     steps: int = 1000
@@ -62,16 +62,16 @@ class Config:
 
 
 class DemoRow(NamedTuple):
-    """One filter on one kind of data, over all trials.
+    """Result of one filter in one scenario, over all trials.
 
     Attributes:
-        data: kind of data.
+        data: name of the scenario.
         method: name of the filter.
         error: median over trials of the root mean square distance between the true and the estimated position.
         worst: largest of those.
         ratio: error relative to the Kalman filter's.
         coverage: share of true coordinates inside their 95 % interval.
-        flagged: share of measurements called outliers.
+        flagged: share of measurements that are outliers.
     """
 
     data: str
@@ -84,36 +84,36 @@ class DemoRow(NamedTuple):
 
 
 class Results(NamedTuple):
-    """The rows of the table, and a typical run of each kind of dirty data for the picture."""
+    """Rows of the table, and a typical run of each scenario with outliers for the figure."""
 
     rows: list[DemoRow]
     tracks: list[Track]
 
 
-def run(config: Config, say: Callable[[str], None] = lambda words: None) -> Results:
-    """Simulate, filter and count.
+def run(config: Config, on_progress: Callable[[str], None] = lambda text: None) -> Results:
+    """Simulate, filter and compute errors and coverage.
 
     Args:
-        config: how much.
-        say: told what happens while it happens.
+        config: size of the experiment.
+        on_progress: called with text to print.
     """
     model = make_model()
     rows: list[DemoRow] = []
     tracks: list[Track] = []
-    for name, kind in KINDS.items():
+    for name, kind in SCENARIOS.items():
         started = time.perf_counter()
-        say(f"  {name:<11}simulating")
+        on_progress(f"  {name:<11}simulating")
         truth, ys, outliers = simulate(model, kind.process, config)
         outs = {}
         for label, method in FILTERS.items():
-            say(f" .. {label}")
+            on_progress(f" .. {label}")
             outs[label] = wolf.filter_many(model, ys, method=method)
         errors = {label: position_error(out.means, truth) for label, out in outs.items()}
         rows += [_row(name, label, outs[label], truth, errors) for label in FILTERS]
         if kind.title:
             i = int(np.argsort(errors[KALMAN])[config.trials // 2])
             tracks.append(Track(kind.title, truth[i], ys[i], outliers[i], outs[KALMAN][i], outs[DEFAULT][i]))
-        say(f" .. {time.perf_counter() - started:.1f} s\n")
+        on_progress(f" .. {time.perf_counter() - started:.1f} s\n")
     return Results(rows, tracks)
 
 
@@ -126,7 +126,7 @@ def make_model() -> wolf.LinearModel:
 def simulate(model: Any, process: Any, config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw states, measurements and outliers, each with a leading trial axis.
 
-    The true tracks are the same for every kind of data: the key of a trial does not depend on the kind.
+    The true tracks are the same in every scenario: the key of a trial does not depend on it.
     """
     key = jax.random.key(config.seed)
     draws = [
@@ -143,15 +143,17 @@ def position_error(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def introduction(config: Config) -> str:
-    """Say what is about to happen."""
-    kinds = [f"  {name:<11}{kind.words}" for name, kind in KINDS.items()]
+    """Describe the experiment."""
+    kinds = [f"  {name:<11}{kind.description}" for name, kind in SCENARIOS.items()]
     runs = f"{config.trials} tracks of {config.steps} steps (seed {config.seed})"
-    head = f"An object moves in the plane and its position is measured, with three kinds of noise: {runs}."
-    return "\n".join([head, *kinds, "", "Running; compiling the filters on the first data is most of the time."])
+    head = f"An object moves in the plane and its position is measured, with three noise processes: {runs}."
+    return "\n".join(
+        [head, *kinds, "", "Running; most of the time is the compilation of the filters in the first scenario."]
+    )
 
 
 def table(config: Config, rows: list[DemoRow]) -> str:
-    """Lay the rows out for a terminal."""
+    """Format the rows for a terminal."""
     lines = ["", f"{'data':<11}{'filter':<16}{'error':>8}{'worst':>9}{'error/KF':>11}{'coverage':>11}{'flagged':>10}"]
     for row in rows:
         if row.method == KALMAN:
@@ -162,8 +164,8 @@ def table(config: Config, rows: list[DemoRow]) -> str:
     lines += [
         "",
         f"error     root mean square distance to the true position, median of {config.trials} tracks; worst: largest",
-        f"coverage  how often a {LEVEL:.0%} interval holds the true position; near {LEVEL:.0%} is honest",
-        "flagged   measurements called outliers",
+        f"coverage  share of {LEVEL:.0%} intervals that contain the true position; {LEVEL:.0%} if calibrated",
+        "flagged   share of measurements that are outliers",
         "",
     ]
     return "\n".join(lines)
@@ -171,8 +173,8 @@ def table(config: Config, rows: list[DemoRow]) -> str:
 
 def picture(config: Config, tracks: list[Track]) -> Any:
     """Draw the typical runs; a `matplotlib.figure.Figure`."""
-    heading = "Outliers drag a Kalman filter away; WoLF stays on the path"
-    which = f"Of {config.trials} simulated runs: the one with the median error of the Kalman filter."
+    heading = "Outliers displace the Kalman filter; WoLF stays on the path"
+    which = f"The run with the median error of the Kalman filter, of {config.trials}."
     remark = f"Tracking in the plane, both filters on the same measurements. {which}"
     return tracking.comparison(tracks, heading, remark, noise_sd=NOISE_VAR**0.5)
 

@@ -1,4 +1,4 @@
-"""What `wolf export` writes: a filter as C."""
+"""Implementation of `wolf export`: a filter as C code."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from wolf.beliefs import Gaussian
 from wolf.integrations.export_c import ExportedC, export_c
 from wolf.models import registry
 
-WIDE = 1e4  # variance of each state at the start, if nothing else is said: little is known on another machine
+PRIOR_VAR = 1e4  # of each state: a wide prior, since the target has no data for another one
 
 
 def export(model: str, parameters: dict[str, float], columns: int, path: str, **options: Any) -> ExportedC:
-    """Write the filter of a named model.
+    """Export the filter of a named model.
 
     Args:
-        model: by name, or a file.
-        parameters: its variances; all of them.
-        columns: coordinates, for a track.
+        model: name, or a file.
+        parameters: all its variances.
+        columns: number of coordinates of a track.
         path: of the C file.
         **options: of `export_c`.
     """
@@ -27,7 +27,7 @@ def export(model: str, parameters: dict[str, float], columns: int, path: str, **
     missing = [name for name in found.parameters if name not in given]
     if missing:
         wanted = " ".join(f"--set {name}=..." for name in missing)
-        raise ValueError(f"{model} has parameters without a value: give {wanted} (wolf filter tells fitted ones)")
+        raise ValueError(f"{model} has parameters without a value: give {wanted} (`wolf filter` prints fitted ones)")
     states = found.states(columns)
-    built = found.model(None, Gaussian(np.zeros(states), WIDE * np.eye(states)), columns, **given)
+    built = found.model(None, Gaussian(np.zeros(states), PRIOR_VAR * np.eye(states)), columns, **given)
     return export_c(built, path=path, **options)

@@ -1,118 +1,118 @@
-"""Results beside the columns that were read, and forecasts below them, written while they are made."""
+"""Output of `wolf filter`: result columns next to the columns of the input, and forecasts below, written in pieces."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import PreparedSeries, Series, io
-from wolf.cleaning.frames import KINDS, spread_rows, titles
-from wolf.cleaning.load import Readings
+from wolf.cleaning import CleanedSeries, FittedSeries, PreparedSeries, SeriesForecast, io
+from wolf.cleaning.forecast_rows import ColumnNames
+from wolf.cleaning.frames import RESULT_COLUMNS, result_columns, result_names
+from wolf.cleaning.load import LoadedTable
+from wolf.cleaning.result import replace_outliers
 
-PIECE = 65_536  # rows of results that are there already and are written at once
+PIECE_ROWS = 65_536  # rows of results in memory that are written at once
 
 
 def write(
     target: str,
-    readings: Readings,
-    series: Sequence[PreparedSeries] | Sequence[Series],
-    progress: Callable[[int], None],
+    loaded: LoadedTable,
+    series: Sequence[FittedSeries],
+    on_progress: Callable[[int], object],
 ) -> None:
-    """Write the rows that were read with the results of all series.
+    """Write the rows of the input with the results of all series.
 
     Args:
         target: file, or "-".
-        readings: as loaded; their rows are read again.
-        series: cleaned, or ready to be: each with all rows, in their order.
-        progress: told how many rows were filtered.
+        loaded: the input; its rows are read again.
+        series: cleaned, or prepared: each with all rows, in their order.
+        on_progress: called with the number of rows of each piece.
     """
-    table = readings.table
-    schema = _schema(readings, series)
-    io.write_pieces(
-        target, schema, _pieces(readings, series, schema, progress), table.kind, table.delimiter, readings.quoted
-    )
+    table = loaded.table
+    schema = _schema(loaded, series)
+    pieces = _pieces(loaded, series, schema, on_progress)
+    io.write_pieces(target, schema, pieces, table.kind, table.delimiter, loaded.quoted)
 
 
-def _pieces(readings: Readings, series: Sequence[Any], schema: Any, progress: Callable[[int], None]) -> Iterator[Any]:
-    rows = io.Rows(readings.table)
-    ready = all(isinstance(each, PreparedSeries) for each in series)
-    for added in _filtered(readings, series, progress) if ready else _cleaned(readings, series):
-        piece = rows.take(len(next(iter(added.values()))))
+def _pieces(
+    loaded: LoadedTable, series: Sequence[FittedSeries], schema: Any, on_progress: Callable[[int], object]
+) -> Iterator[Any]:
+    rows = io.RowReader(loaded.table)
+    prepared = [each for each in series if isinstance(each, PreparedSeries)]
+    results = _filter_pieces(loaded, prepared, on_progress) if prepared else _split_results(loaded, series)
+    for added in results:
+        piece = rows.read(len(next(iter(added.values()))))
         arrays = [*piece.columns, *(io.from_numpy(array) for array in added.values())]
         yield io.pyarrow().table(arrays, schema=schema)
     for each in series:
-        if each.future is not None:
-            yield _future(schema, readings, each)
+        if each.forecast is not None:
+            yield _forecast_rows(schema, loaded, each, each.forecast)
 
 
-def _schema(readings: Readings, series: Sequence[Any]) -> Any:
-    """Put the columns of the results behind those that were read."""
+def _schema(loaded: LoadedTable, series: Sequence[FittedSeries]) -> Any:
+    """Append the result columns to the schema of the input."""
     arrow = io.pyarrow()
-    schema = readings.table.data.schema
+    schema = loaded.table.data.schema
     for each in series:
-        for (kind, _), name in _titles(readings, each).items():
+        for (quantity, _), name in _names(loaded, each).items():
             if name not in schema.names:
-                special = {"outlier": arrow.bool_(), "kind": arrow.string()}
-                schema = schema.append(arrow.field(name, special.get(kind, arrow.float64())))
+                special = {"outlier": arrow.bool_(), "fault": arrow.string()}
+                schema = schema.append(arrow.field(name, special.get(quantity, arrow.float64())))
     return schema
 
 
-def _filtered(
-    readings: Readings, series: Sequence[PreparedSeries], progress: Callable[[int], None]
+def _filter_pieces(
+    loaded: LoadedTable, series: Sequence[PreparedSeries], on_progress: Callable[[int], object]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Filter series that have all rows, in step."""
+    """Filter series that have all rows, in step, and yield their result columns."""
     first = 0
-    for pieces in zip(*(each.pieces(progress) for each in series), strict=True):
+    for pieces in zip(*(each.pieces(on_progress) for each in series), strict=True):
         added: dict[str, np.ndarray] = {}
         for each, piece in zip(series, pieces, strict=True):
-            title = _titles(readings, each)
-            piece["repaired"] = _repaired(each, piece, first)
+            names = _names(loaded, each)
+            values = each.values[first : first + len(piece["mean"])]
+            piece["cleaned"] = replace_outliers(values, piece["outlier"], piece["mean"])
             for k, j in enumerate(each.columns):
-                for kind in KINDS:
-                    added[title[kind, j]] = piece[kind] if piece[kind].ndim == 1 else piece[kind][:, k]
+                for quantity in RESULT_COLUMNS:
+                    array = piece[quantity]
+                    added[names[quantity, j]] = array if array.ndim == 1 else array[:, k]
         first += len(pieces[0]["mean"])
         yield added
 
 
-def _repaired(each: PreparedSeries, piece: dict[str, np.ndarray], first: int) -> np.ndarray:
-    """Put the estimate where a reading was false or missing."""
-    values = each.values[first : first + len(piece["mean"])]
-    outlier = piece["outlier"] if piece["outlier"].ndim == 2 else piece["outlier"][:, None]
-    return np.where(outlier | ~np.isfinite(values), piece["mean"], values)
+def _split_results(loaded: LoadedTable, series: Sequence[FittedSeries]) -> Iterator[dict[str, np.ndarray]]:
+    """Split the results of cleaned series into pieces, in the order of the input."""
+    count = len(loaded.values)
+    cleaned = [each for each in series if isinstance(each, CleanedSeries)]
+    added = result_columns(cleaned, loaded.names, count, set(loaded.table.data.column_names))
+    for first in range(0, count, PIECE_ROWS):
+        yield {name: array[first : first + PIECE_ROWS] for name, array in added.items()}
 
 
-def _cleaned(readings: Readings, series: Sequence[Series]) -> Iterator[dict[str, np.ndarray]]:
-    """Cut the results of series that were cleaned, in the order in which rows were read."""
-    count = len(readings.values)
-    added = spread_rows(list(series), readings.names, count, set(readings.table.data.column_names))
-    for first in range(0, count, PIECE):
-        yield {name: array[first : first + PIECE] for name, array in added.items()}
+def _names(loaded: LoadedTable, each: FittedSeries) -> ColumnNames:
+    return result_names(loaded.names, each.columns, set(loaded.table.data.column_names))
 
 
-def _titles(readings: Readings, each: Any) -> dict[tuple[str, int], str]:
-    return titles(readings.names, each.columns, set(readings.table.data.column_names))
-
-
-def _future(schema: Any, readings: Readings, each: Any) -> Any:
-    """Make rows for the steps beyond the end: time, sensor, mean and intervals; nothing was measured there."""
+def _forecast_rows(schema: Any, loaded: LoadedTable, each: FittedSeries, ahead: SeriesForecast) -> Any:
+    """Build the rows of a forecast: time, key, mean and intervals; other cells are null."""
     arrow = io.pyarrow()
-    ahead, title = each.future, _titles(readings, each)
+    names = _names(loaded, each)
     cells: dict[str, Any] = {}
-    if readings.parts and readings.axis is not None:
-        parts = io.write_parts(readings.axis, ahead.times, readings.parts)
+    if loaded.parts and loaded.axis is not None:
+        parts = io.write_parts(loaded.axis, ahead.times, loaded.parts)
         text = {name: arrow.types.is_string(schema.field(name).type) for name in parts}
         cells |= {name: list(map(str, cell)) if text[name] else cell for name, cell in parts.items()}
-    elif readings.time is not None and readings.axis is not None:
-        stamps: Any = readings.axis.write(ahead.times)
-        if not arrow.types.is_string(schema.field(readings.time).type):
-            origin = readings.axis.origin
+    elif loaded.time is not None and loaded.axis is not None:
+        stamps: Any = loaded.axis.write(ahead.times)
+        if not arrow.types.is_string(schema.field(loaded.time).type):
+            origin = loaded.axis.origin
             stamps = ahead.times if origin is None else np.round(origin + ahead.times * 1e9).astype("datetime64[ns]")
-        cells |= {readings.time: stamps} if readings.clock is None else _split(readings, schema, stamps)
-    if readings.by is not None and readings.groups is not None:
-        cells[readings.by] = readings.keys.take([int(readings.groups[each.rows[0]])] * len(ahead.times))
+        cells |= {loaded.time: stamps} if loaded.clock is None else _split_dates(loaded, schema, stamps)
+    if loaded.by is not None and loaded.groups is not None and each.rows is not None:
+        cells[loaded.by] = loaded.keys.take([int(loaded.groups[each.rows[0]])] * len(ahead.times))
     for k, j in enumerate(each.columns):
-        for kind in ahead._fields[1:]:
-            cells[title[kind, j]] = getattr(ahead, kind)[:, k]
+        for quantity in ahead._fields[1:]:
+            cells[names[quantity, j]] = getattr(ahead, quantity)[:, k]
     columns = []
     for field in schema:
         cell = cells.get(field.name)
@@ -122,13 +122,13 @@ def _future(schema: Any, readings: Readings, each: Any) -> Any:
     return arrow.table(columns, schema=schema)
 
 
-def _split(readings: Readings, schema: Any, stamps: Any) -> dict[str, Any]:
-    """Write dates and times of day into their own columns."""
+def _split_dates(loaded: LoadedTable, schema: Any, stamps: Any) -> dict[str, Any]:
+    """Split time stamps into a column of dates and one of times of day."""
     types = io.pyarrow().types
     cells = [str(stamp).replace("T", " ").partition(" ") for stamp in stamps]
     dates, clocks = [cell[0] for cell in cells], [cell[2] for cell in cells]
-    if types.is_integer(schema.field(readings.time).type):  # as 20240501
+    if types.is_integer(schema.field(loaded.time).type):  # as 20240501
         dates = [date.replace("-", "") for date in dates]
-    if not types.is_string(schema.field(readings.clock).type):
+    if not types.is_string(schema.field(loaded.clock).type):
         clocks = [clock[: len("13:45:00")] for clock in clocks]
-    return {str(readings.time): dates, str(readings.clock): clocks}
+    return {str(loaded.time): dates, str(loaded.clock): clocks}

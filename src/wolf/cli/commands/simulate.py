@@ -1,4 +1,4 @@
-"""What `wolf simulate` makes: readings with the truth beside them."""
+"""Implementation of `wolf simulate`: measurements with known truth."""
 
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from wolf.cleaning.gps_tracks import LocalPlane
 from wolf.models import registry
 from wolf.runtime.checkpoints import atomic
 
-PLACE = LocalPlane(52.52, 13.40)  # where a track is put that is written in degrees
-START = np.datetime64("2024-05-01T10:00:00")  # and when it begins; a second for each step
-OBS_VAR, OTHER_VAR = 1.0, 0.1  # of parameters that were not set
+PLANE = LocalPlane(52.52, 13.40)  # position of a track in degrees
+START = np.datetime64("2024-05-01T10:00:00")  # of a track, with one second per step
+DEFAULT_OBS_VAR, DEFAULT_OTHER_VAR = 1.0, 0.1
 
 
 def simulate(
@@ -27,24 +27,24 @@ def simulate(
     missing: float,
     seed: int,
 ) -> Any:
-    """Draw a series from a model; a `pyarrow.Table` with time, value, truth and is_outlier.
+    """Simulate a series from a model; a `pyarrow.Table` with time, value, truth and is_outlier.
 
     Args:
-        model: by name, or a file.
+        model: name, or a file.
         parameters: its variances.
-        steps: rows.
-        columns: coordinates, for a track.
-        outliers: share of them.
+        steps: number of rows.
+        columns: number of coordinates of a track.
+        outliers: share of outliers.
         size: largest error of an outlier, in standard deviations of the noise.
-        missing: share of values left out.
+        missing: share of missing values.
         seed: of all random numbers.
     """
     found = registry.parse(model)
     registry.check_parameters(found, parameters)
-    usual = {name: OBS_VAR if name == "obs_var" else OTHER_VAR for name in found.parameters}
+    defaults = {name: DEFAULT_OBS_VAR if name == "obs_var" else DEFAULT_OTHER_VAR for name in found.parameters}
     states = found.states(columns)
     prior = Gaussian(np.zeros(states), np.eye(states))
-    built = found.model(None, prior, columns, **(usual | found.given | parameters))
+    built = found.model(None, prior, columns, **(defaults | found.given | parameters))
     reach = size * float(np.sqrt(np.diagonal(built.R).mean()))
     drawn = simulation.trajectory(built, steps, seed, simulation.Additive(outliers, -reach, reach))
     truth, ys = drawn.states @ np.asarray(built.H).T, drawn.measurements.copy()
@@ -58,7 +58,7 @@ def simulate(
 
 
 def write(path: str, table: Any) -> None:
-    """Write what was simulated: a table, or the positions of a track as GPX."""
+    """Write a simulated table, or the positions of a track as GPX."""
     if not path.lower().endswith(".gpx"):
         io.write_table(path, table)
         return
@@ -66,8 +66,8 @@ def write(path: str, table: Any) -> None:
     if len(names) != 2:
         raise ValueError(f"{path} is for tracks of two columns: add --model wiener-velocity --columns 2")
     metres = np.stack([np.asarray(table[name].to_pylist(), float) for name in names], axis=1)
-    there = np.isfinite(metres).all(axis=1)
-    latitude, longitude = PLACE.to_globe(metres[there])
-    time = (START + np.arange(len(metres)))[there]
+    known = np.isfinite(metres).all(axis=1)
+    latitude, longitude = PLANE.to_globe(metres[known])
+    time = (START + np.arange(len(metres)))[known]
     with atomic(Path(path)) as file:
         file.write(io.write_gpx([("simulated", {"latitude": latitude, "longitude": longitude, "time": time})]))

@@ -1,4 +1,4 @@
-"""What `wolf filter` does with positions on the globe: clean them on a plane, and write them as degrees again."""
+"""Implementation of `wolf filter` for GPS tracks: clean them on a local plane, and write degrees."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,97 +7,97 @@ from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Options, Series, io
-from wolf.cleaning.gps_tracks import CleanTrack, clean_track
-from wolf.cleaning.load import Readings
+from wolf.cleaning import Options, io
+from wolf.cleaning.gps_tracks import CleanedTrack, clean_track
+from wolf.cleaning.load import LoadedTable
 from wolf.runtime.checkpoints import atomic
 
 GPX = ".gpx"
 
 
-def run(read: Readings, options: Options, progress: Callable[[int], None]) -> list[CleanTrack]:
+def run(loaded: LoadedTable, options: Options, on_progress: Callable[[int], object]) -> list[CleanedTrack]:
     """Clean each track.
 
     Args:
-        read: with positions, `read.place`.
-        options: how.
-        progress: told how many values were done.
+        loaded: the input, with `loaded.place`.
+        options: how to clean.
+        on_progress: called with a number of values whenever they are done.
     """
-    assert read.place is not None
+    assert loaded.place is not None
     if options.forecast:
-        raise ValueError("a track is not looked ahead of: where it goes is not in it; leave --forecast out")
-    groups = np.zeros(len(read.values), int) if read.groups is None else read.groups
+        raise ValueError("--forecast does not apply to GPS tracks; leave it out")
+    groups = np.zeros(len(loaded.values), int) if loaded.groups is None else loaded.groups
     tracks = []
-    for number, label in enumerate(read.labels or [""]):
+    for number, label in enumerate(loaded.labels or [""]):
         rows = np.flatnonzero(groups == number)
-        told: dict[str, Any] = {name: array[rows] for name, array in read.place.items()}
-        times = None if read.times is None else read.times[rows]
+        positions: dict[str, Any] = {name: array[rows] for name, array in loaded.place.items()}
+        times = None if loaded.times is None else loaded.times[rows]
         try:
-            track = clean_track(times=times, options=options, label=label, **told)
+            track = clean_track(times=times, options=options, label=label, **positions)
         except ValueError as error:
-            if read.groups is None:
+            if loaded.groups is None:
                 raise
-            read.failed[label] = str(error)
+            loaded.failed[label] = str(error)
             continue
         tracks.append(
             dataclasses.replace(track, series=dataclasses.replace(track.series, rows=rows[track.series.rows]))
         )
-        progress(2 * len(rows))
+        on_progress(2 * len(rows))
     if not tracks:
-        raise ValueError(f"no track could be filtered; {next(iter(read.failed.values()))}")
-    read.notes.extend(words for track in tracks for words in track.notes)
-    read.notes.extend(f"{label} was not filtered: {why}" for label, why in read.failed.items())
+        raise ValueError(f"no track could be filtered; {next(iter(loaded.failed.values()))}")
+    loaded.notes.extend(note for track in tracks for note in track.notes)
+    loaded.notes.extend(f"{label} was not filtered: {reason}" for label, reason in loaded.failed.items())
     return tracks
 
 
-def columns(read: Readings, tracks: list[CleanTrack]) -> dict[str, np.ndarray]:
-    """Lay the results out on the rows that were read."""
-    rows = len(read.values)
-    told: dict[str, np.ndarray] = {}
+def result_columns(loaded: LoadedTable, tracks: list[CleanedTrack]) -> dict[str, np.ndarray]:
+    """Build the result columns of all tracks, on the rows of the input."""
+    rows = len(loaded.values)
+    added: dict[str, np.ndarray] = {}
 
     def put(name: str, at: np.ndarray, array: np.ndarray) -> None:
         blank = np.full(rows, np.nan) if array.dtype.kind == "f" else np.zeros(rows, array.dtype)
-        told.setdefault(name, blank)[at] = array
+        added.setdefault(name, blank)[at] = array
 
     for track in tracks:
         at = track.series.rows
         put("latitude_mean", at, track.latitude)
         put("longitude_mean", at, track.longitude)
         put("radius", at, track.radius)
-        put("weight", at, _joint(track.series, track.series.weight, np.min))
-        put("outlier", at, _joint(track.series, track.series.outlier, np.max))
-        if track.series.kind is not None:
-            put("kind", at, track.series.kind)
+        put("weight", at, _by_row(track.series.weight, np.min))
+        put("outlier", at, _by_row(track.series.outlier, np.max))
+        if track.series.fault is not None:
+            put("fault", at, track.series.fault)
         if track.altitude is not None:
-            for kind in ("mean", "lower", "upper", "outlier"):
-                array = getattr(track.altitude, kind)
-                put(f"altitude_{kind}", at[track.altitude.rows], array if array.ndim == 1 else array[:, 0])
-    taken = set(read.table.data.column_names)
-    return {(f"wolf_{name}" if name in taken else name): array for name, array in told.items()}
+            for quantity in ("mean", "lower", "upper", "outlier"):
+                array = getattr(track.altitude, quantity)
+                put(f"altitude_{quantity}", at[track.altitude.rows], array if array.ndim == 1 else array[:, 0])
+    taken = set(loaded.table.data.column_names)
+    return {(f"wolf_{name}" if name in taken else name): array for name, array in added.items()}
 
 
-def _joint(series: Series, array: np.ndarray, gather: Any) -> np.ndarray:
-    return np.asarray(array if array.ndim == 1 else gather(array, axis=1))
+def _by_row(array: np.ndarray, reduce: Any) -> np.ndarray:
+    return np.asarray(array if array.ndim == 1 else reduce(array, axis=1))
 
 
-def write(target: str, read: Readings, tracks: list[CleanTrack]) -> None:
-    """Write the rows that were read with the results beside them, or the clean tracks as GPX."""
+def write(target: str, loaded: LoadedTable, tracks: list[CleanedTrack]) -> None:
+    """Write the rows of the input with result columns, or the cleaned tracks as GPX."""
     if Path(target).suffix.lower() == GPX:
         with atomic(Path(target)) as file:
-            file.write(io.write_gpx((track.series.label or "track", _points(read, track)) for track in tracks))
+            file.write(io.write_gpx((track.series.label or "track", _points(loaded, track)) for track in tracks))
         return
-    piece = io.Rows(read.table).take(len(read.values))
-    for name, array in columns(read, tracks).items():
+    piece = io.RowReader(loaded.table).read(len(loaded.values))
+    for name, array in result_columns(loaded, tracks).items():
         piece = piece.append_column(name, io.from_numpy(array))
-    io.write_table(target, piece, read.table.kind, read.table.delimiter)
+    io.write_table(target, piece, loaded.table.kind, loaded.table.delimiter)
 
 
-def _points(read: Readings, track: CleanTrack) -> dict[str, np.ndarray]:
-    held = {"latitude": track.latitude, "longitude": track.longitude}
+def _points(loaded: LoadedTable, track: CleanedTrack) -> dict[str, np.ndarray]:
+    points = {"latitude": track.latitude, "longitude": track.longitude}
     if track.altitude is not None:
-        held["altitude"] = track.altitude.mean[:, 0]
-    if track.series.times is not None and read.axis is not None and read.axis.origin is not None:
-        held["time"] = np.datetime64(read.axis.origin, "ns") + np.round(track.series.times * 1e9).astype(
+        points["altitude"] = track.altitude.mean[:, 0]
+    if track.series.times is not None and loaded.axis is not None and loaded.axis.origin is not None:
+        points["time"] = np.datetime64(loaded.axis.origin, "ns") + np.round(track.series.times * 1e9).astype(
             "timedelta64[ns]"
         )
-    return held
+    return points

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const told = JSON.parse(document.getElementById("data").textContent);
+  const report = JSON.parse(document.getElementById("data").textContent);
   const kinds = { f8: Float64Array, f4: Float32Array, u1: Uint8Array };
   const unpack = (packed) => {
     const text = atob(packed.data), bytes = new Uint8Array(text.length);
@@ -20,12 +20,12 @@
     let x = Array.from(unpack(p.time)), level = Array.from(mean), halves = Array.from(half);
     const blanks = (n) => new Array(n).fill(null);
     let extra = 0;
-    if (p.future) {
-      const more = unpack(p.future.time);
+    if (p.forecast) {
+      const more = unpack(p.forecast.time);
       extra = more.length;
       x = x.concat(Array.from(more));
-      level = level.concat(Array.from(unpack(p.future.mean)));
-      halves = halves.concat(Array.from(unpack(p.future.half)));
+      level = level.concat(Array.from(unpack(p.forecast.mean)));
+      halves = halves.concat(Array.from(unpack(p.forecast.half)));
     }
     p.x = x;
     p.level = level;
@@ -34,20 +34,20 @@
     p.good = value.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
     p.bad = value.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
     const kind = p.kinds ? unpack(p.kind) : null;
-    p.faults = kind === null || !p.kinds.length ? [["flagged", p.bad]] : p.kinds.map((name, k) => [
+    p.faults = kind === null || !p.kinds.length ? [["outlier", p.bad]] : p.kinds.map((name, k) => [
       name, value.map((v, i) => (kind[i] === k + 1 && v !== null ? v : null)).concat(blanks(extra))]);
     if (kind !== null && p.kinds.length) {
       const rest = p.bad.map((v, i) => (i < kind.length && kind[i] === 0 ? v : null));
-      if (rest.some((v) => v !== null)) p.faults.push(["flagged", rest]);
+      if (rest.some((v) => v !== null)) p.faults.push(["outlier", rest]);
     }
     const w = Array.from(unpack(p.weight), (w, i) => (value[i] === null ? null : w / 255));
-    p.believed = w.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
-    p.refused = w.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
+    p.accepted = w.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
+    p.rejected = w.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
     p.surprise = gone(unpack(p.nis)).concat(blanks(extra));
-    const wide = p.reading_half ? Array.from(unpack(p.reading_half)) : null;
+    const wide = p.prediction_half ? Array.from(unpack(p.prediction_half)) : null;
     p.under = wide && level.map((m, i) => (i < wide.length ? m - wide[i] : null));
     p.over = wide && level.map((m, i) => (i < wide.length ? m + wide[i] : null));
-    p.loudness = p.noise ? [Array.from(unpack(p.noise.time)), Array.from(unpack(p.noise.size))] : null;
+    p.noiseLevel = p.noise ? [Array.from(unpack(p.noise.time)), Array.from(unpack(p.noise.size))] : null;
     p.range = rangeOf([p.low, p.high, p.good]);
   }
 
@@ -151,12 +151,12 @@
   ];
   const overTime = (p, options) => Object.assign({
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
-    scales: Object.assign({ x: { time: told.dates } }, options.scales),
+    scales: Object.assign({ x: { time: report.dates } }, options.scales),
     cursor: { sync: { key: "wolf" }, drag: { x: true, y: false, setScale: false } },
     plugins: [moves, ...(options.plugins || [])],
-    axes: [axis(told.dates ? { values: dates, space: 80 } : {}), axis({ size: 64 })],
+    axes: [axis(report.dates ? { values: dates, space: 80 } : {}), axis({ size: 64 })],
     legend: { show: false },
-    series: [{ label: told.time }, ...options.series],
+    series: [{ label: report.time }, ...options.series],
     bands: options.bands,
   });
 
@@ -168,15 +168,15 @@
     const dots = { show: true, size: 4, stroke: color("dots"), fill: color("dots") };
     const invisible = { stroke: "transparent", points: { show: false } };
     const range = () => (showAll ? rangeOf([p.low, p.high, p.good, p.bad]) : visible(p));
-    const wider = p.over ? [Object.assign({ label: "upper end of a reading" }, invisible),
-      Object.assign({ label: "lower end of a reading" }, invisible)] : [];
+    const wider = p.over ? [Object.assign({ label: "upper end of the prediction interval" }, invisible),
+      Object.assign({ label: "lower end of the prediction interval" }, invisible)] : [];
     element("wider").hidden = !p.over;
     linked.push(plot("series", overTime(p, {
       scales: { y: { range } }, plugins: [{ hooks: { setCursor: [(u) => read(p, u.cursor.idx)] } }],
       series: [
         ...wider,
         Object.assign({ label: "upper end" }, invisible), Object.assign({ label: "lower end" }, invisible),
-        { label: "reading", stroke: color("dots"), paths: () => null, points: dots },
+        { label: "measurement", stroke: color("dots"), paths: () => null, points: dots },
         { label: "estimate", stroke: color("estimate"), width: 1.6, points: { show: false } },
         ...p.faults.map(([name], k) => ({ label: name, stroke: color(palette[k % 6]), paths: () => null,
           points: { show: crosses(palette[k % 6]) } })),
@@ -189,33 +189,33 @@
       scales: { y: { range: [-0.05, 1.08] } },
       series: [{ label: "weight", stroke: color("estimate"), paths: () => null, points: {
         show: true, size: 3, stroke: color("estimate"), fill: color("estimate") } },
-        { label: "weight, flagged", stroke: color("outlier"), paths: () => null, points: { show: crosses("outlier") } }],
-    }), [p.x, p.believed, p.refused]));
+        { label: "weight of outliers", stroke: color("outlier"), paths: () => null, points: { show: crosses("outlier") } }],
+    }), [p.x, p.accepted, p.rejected]));
     const top = 2.5 * p.band[1];
     linked.push(plot("nis", overTime(p, {
       scales: { y: { range: [-0.03 * top, top] } }, plugins: [lines(p.band)],
-      series: [{ label: "surprise", stroke: color("estimate"), paths: () => null, points: {
+      series: [{ label: "NIS", stroke: color("estimate"), paths: () => null, points: {
         show: true, size: 3, stroke: color("estimate"), fill: color("estimate") } }],
     }), [p.x, p.surprise.map((v) => (v === null ? null : Math.min(v, 0.985 * top)))]));
-    element("loudness").hidden = !p.loudness;
-    if (p.loudness) linked.push(plot("noise", overTime(p, {
+    element("noise-level").hidden = !p.noiseLevel;
+    if (p.noiseLevel) linked.push(plot("noise", overTime(p, {
       scales: { y: { range: (u, low, high) => [0, 1.1 * Math.max(high, 1.5)] } }, plugins: [lines([1])],
-      series: [{ label: "size of the errors", stroke: color("estimate"), width: 1.6, points: { show: false } }],
-    }), p.loudness));
+      series: [{ label: "noise level", stroke: color("estimate"), width: 1.6, points: { show: false } }],
+    }), p.noiseLevel));
     element("inside").textContent = p.inside === null ? "-" : (100 * p.inside).toFixed(1) + " %";
     bars(p);
-    element("judged").textContent = p.verdicts.length ? p.verdicts.map((w) => w[0].toUpperCase() + w.slice(1) + ".").join(" ")
-      : "These errors look like those of a right model.";
-    element("judged").classList.toggle("good", !p.verdicts.length);
+    element("judged").textContent = p.findings.length ? p.findings.map((w) => w[0].toUpperCase() + w.slice(1) + ".").join(" ")
+      : "The residuals are consistent with the model.";
+    element("judged").classList.toggle("good", !p.findings.length);
   }
 
   function legend(p) {
     const shape = (inner) => `<svg viewBox="0 0 22 12">${inner}</svg>`, line = (name) => `style="stroke:var(--${name})"`;
     const items = [
-      [shape('<circle cx="11" cy="6" r="2.5" style="fill:var(--dots)"/>'), "reading"],
-      [shape(`<path d="M0 6h22" ${line("estimate")} stroke-width="2"/>`), told.smooth ? "estimate, from the whole series" : "estimate, from the past"],
-      [shape('<rect width="22" height="12" style="fill:var(--band)"/>'), `${Math.round(100 * told.level)} % interval`],
-      ...(p.over ? [[shape('<rect width="22" height="12" style="fill:var(--pale)"/>'), "of a reading"]] : []),
+      [shape('<circle cx="11" cy="6" r="2.5" style="fill:var(--dots)"/>'), "measurement"],
+      [shape(`<path d="M0 6h22" ${line("estimate")} stroke-width="2"/>`), report.smooth ? "estimate (smoothed)" : "estimate (filtered)"],
+      [shape('<rect width="22" height="12" style="fill:var(--band)"/>'), `${Math.round(100 * report.level)} % interval`],
+      ...(p.over ? [[shape('<rect width="22" height="12" style="fill:var(--pale)"/>'), "prediction interval"]] : []),
       ...p.faults.map(([name, values], k) => [
         shape(`<path d="M7 2l8 8m0 -8l-8 8" ${line(palette[k % 6])} stroke-width="1.6"/>`),
         `${name} (${values.filter((v) => v !== null).length} shown)`, values.some((v) => v !== null)])
@@ -228,17 +228,17 @@
       item.append(words);
       element("legend").append(item);
     }
-    element("series").setAttribute("aria-label", `${p.label || "the series"}: readings, estimate with its interval, and ` +
+    element("series").setAttribute("aria-label", `${p.label || "the series"}: measurements, estimate with its interval, and ` +
       items.slice(p.over ? 4 : 3).map((item) => item[1]).join(", "));
   }
 
   function read(p, i) {
     const show = (v) => (v === null || v === undefined ? null : Number(v.toPrecision(5)).toString());
     if (i === null || i === undefined) { element("readout").textContent = "\u00a0"; return; }
-    const when = told.dates ? new Date(p.x[i] * 1e3).toISOString().slice(0, 19).replace("T", " ") : show(p.x[i]);
+    const when = report.dates ? new Date(p.x[i] * 1e3).toISOString().slice(0, 19).replace("T", " ") : show(p.x[i]);
     const fault = p.faults.find((each) => each[1][i] !== null && each[1][i] !== undefined);
     const value = fault ? fault[1][i] : p.good[i];
-    const parts = [`${told.time} ${when}`, value === null || value === undefined ? "no reading" : `reading ${show(value)}`,
+    const parts = [`${report.time} ${when}`, value === null || value === undefined ? "missing" : `measurement ${show(value)}`,
       `estimate ${show(p.level[i])} (${show(p.low[i])} to ${show(p.high[i])})`];
     if (fault) parts.push(fault[0]);
     element("readout").textContent = parts.join(", ");
@@ -300,11 +300,11 @@
     linked[0].setScale("x", { min, max });
   });
   const which = element("which");
-  told.pictures.forEach((p, i) => which.add(new Option(p.label || "series", String(i))));
-  which.hidden = told.pictures.length < 2;
+  report.pictures.forEach((p, i) => which.add(new Option(p.label || "series", String(i))));
+  which.hidden = report.pictures.length < 2;
   const choices = document.querySelectorAll("[data-show]");
   function choose(index) {
-    picture = told.pictures[index];
+    picture = report.pictures[index];
     which.value = String(index);
     choices.forEach((one) => one.setAttribute("aria-pressed", String(Number(one.dataset.show) === index)));
     draw();
