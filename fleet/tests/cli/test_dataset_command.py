@@ -45,7 +45,7 @@ def test_cleaning_has_the_results_of_filter_folder(tmp_path, source, how):
     assert (facts["rows"], facts["keys"], facts["failed"]) == (300, 5, 0)
     options = {"model": "local-level", "parameters": {"level_var": 0.1, "obs_var": 1.0}, "workers": 1}
     named = {"by": "id", "time": "at", "values": "v"}
-    wolf_fleet.filter_folder(source, tmp_path / "one", **named, **options, **({"live": True} if how else {}))
+    wolf_fleet.filter_folder(source, tmp_path / "one", **named, **options, **({"causal": True} if how else {}))
     assert read(tmp_path / "out").equals(read(tmp_path / "one"))
 
 

@@ -61,9 +61,9 @@ def test_rows_have_the_bits_of_a_bank_for_any_batches():
     rows, _ = filtered(lines, "w,v", missing=("-999",))
     want = bank().step(["a"] * 9, [*NUMBERS, 90.0, np.nan, np.nan, 1.2])
     assert [float(row["mean"]) for row in rows] == want.signal[:, 0].tolist()
-    assert [row["kind"] for row in rows] == [*[""] * 5, "spike", "gap", "gap", ""]
-    assert rows[5]["repaired"] == rows[5]["mean"]
-    assert filtered(["x,1", "x,2", "x,inf"], "w,v")[0][2]["kind"] == "spike"
+    assert [row["fault"] for row in rows] == [*[""] * 5, "spike", "gap", "gap", ""]
+    assert rows[5]["cleaned"] == rows[5]["mean"]
+    assert filtered(["x,1", "x,2", "x,inf"], "w,v")[0][2]["fault"] == "spike"
     one, other = (pipe.PipeFilter("w,v", USUAL | {"missing": ("-999",)}, None) for _ in range(2))
     singles = [row for line in lines for some in one.process([line]) for row in some]
     assert singles == [row for some in other.process(lines) for row in some]

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from wolf.cli import shell_completion
-from wolf.cli.options import METHOD_HELP, InputError, add_options, examples, talk_options, tell, tell_size
-from wolf.cli.progress import Progress
+from wolf.cli.options import METHOD_HELP, InputError, add_options, echo_summary, examples, talk_options, warn_if_large
+from wolf.cli.progress import progress_bar
 
 LEVEL_OPTION = click.option(
     "--level", type=float, default=0.95, show_default=True, help="Probability of the intervals."
@@ -138,11 +138,11 @@ def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, *
     """
     from wolf_fleet.cli import stream as implementation
 
-    tell_size(options["model"], quiet)
+    warn_if_large(options["model"], quiet)
     model, method = options.pop("model"), options.pop("method")
     bank = implementation.make_bank(model, settings, method, len(options["values"]))
     summary = implementation.run(source, bank, **options)
-    tell(str(summary), implementation.facts(summary), as_json, quiet)
+    echo_summary(str(summary), implementation.facts(summary), as_json, quiet)
 
 
 @click.command(
@@ -194,7 +194,7 @@ def serve(quiet: bool, **options: Any) -> None:
     """
     from wolf_fleet.cli import serve as implementation
 
-    tell_size(options["model"], quiet)
+    warn_if_large(options["model"], quiet)
     implementation.run(**options, quiet=quiet)
 
 
@@ -234,11 +234,11 @@ def dataset(
     """
     from wolf_fleet.cli import datasets
 
-    tell_size(options["model"], quiet)
-    with Progress("Reading", quiet=quiet, unit="rows") as progress:
-        summary, notes = datasets.run(source, out, method, options, progress)
+    warn_if_large(options["model"], quiet)
+    with progress_bar("Reading", quiet=quiet) as bar:
+        summary, notes = datasets.run(source, out, method, options, bar)
     words = "\n".join([str(summary), *(f"note: {note}" for note in notes)])
-    tell(words, datasets.facts(summary, notes), as_json, quiet)
+    echo_summary(words, datasets.facts(summary, notes), as_json, quiet)
     if summary.failed and strict:
         raise click.exceptions.Exit(1)
 
@@ -275,10 +275,10 @@ def pipe(method: str | None, as_json: bool, quiet: bool, **options: Any) -> None
     """Filter CSV rows from standard input to standard output, writing each row as it arrives.
 
     The results are appended to each row: mean with its interval, prediction interval, weight, outlier, kind of fault
-    and repaired value. The summary is printed to standard error.
+    and cleaned value. The summary is printed to standard error.
     """
     from wolf_fleet.cli import pipe as implementation
 
-    tell_size(options["model"], quiet)
+    warn_if_large(options["model"], quiet)
     words, facts = implementation.run(options, method)
-    tell(words, facts, as_json, quiet, err=True)
+    echo_summary(words, facts, as_json, quiet, err=True)

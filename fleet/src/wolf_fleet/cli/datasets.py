@@ -3,25 +3,20 @@
 import dataclasses
 from typing import Any
 
+from tqdm import tqdm
+
 from wolf.cleaning import column_roles, io
 from wolf.cli.commands import filter
-from wolf.cli.progress import Progress
 from wolf_fleet.cli import stream
 from wolf_fleet.datasets import DatasetSummary, filesystem, filter_dataset, filter_folder, partitions
 
 BYTES_PER_GIGABYTE = 2**30
-# Options of the retrospective filter: name on the command line, and name in `wolf.filter_frame`.
-CLEANING_OPTIONS = {
-    "smooth": "smooth",
-    "causal": "live",
-    "patience": "patience",
-    "max_fault_length": "longest_fault",
-}
+CLEANING_OPTIONS = ("smooth", "causal", "patience", "max_fault_length")  # without effect on online filtering
 AUTO_MODEL, ONLINE_MODEL = "auto", "local-level"
 
 
 def run(
-    source: str, out: str, method: str | None, options: dict[str, Any], progress: Progress
+    source: str, out: str, method: str | None, options: dict[str, Any], bar: tqdm
 ) -> tuple[DatasetSummary, list[str]]:
     """Filter a folder.
 
@@ -30,7 +25,7 @@ def run(
         out: folder for the output.
         method: name with options.
         options: of the command.
-        progress: progress display.
+        bar: progress bar.
 
     Returns:
         The counts, and notes on how the columns were interpreted.
@@ -39,14 +34,14 @@ def run(
     time, values, notes = find_columns(source, options["time"], options["values"], options["by"])
     memory = None if options["memory"] is None else options["memory"] * BYTES_PER_GIGABYTE
     shared: Any = {"time": time, "memory": memory, "workers": options["workers"], "level": options["level"]}
-    shared |= {"on_progress": _progress_callback(progress)}
+    shared |= {"on_progress": _progress_callback(bar)}
     if options["online"]:
         name = ONLINE_MODEL if options["model"] == AUTO_MODEL else options["model"]
         bank = stream.make_bank(name, options["settings"], method, len(values))
         step = 1.0 if options["step"] is None else options["step"]
         named: Any = {"key": options["by"], "values": values, "step": step}
         return filter_dataset(source, out, bank.model, bank.method, **named, **shared), notes
-    chosen: Any = {theirs: options[ours] for ours, theirs in CLEANING_OPTIONS.items()}
+    chosen: Any = {name: options[name] for name in CLEANING_OPTIONS}
     chosen |= {"method": filter.parse_method(method), "parameters": filter.parse_settings(options["settings"])}
     chosen |= {"model": options["model"]}
     return filter_folder(source, out, by=options["by"], values=values, **chosen, **shared), notes
@@ -63,13 +58,18 @@ def _check_options(options: dict[str, Any]) -> None:
         raise ValueError("--step has no effect without --online: the step is estimated from the times; remove it")
 
 
-def _progress_callback(progress: Progress) -> Any:
-    """Create the callback that updates a progress display."""
+def _progress_callback(bar: tqdm) -> Any:
+    """Create the callback that updates a progress bar."""
+
+    current = ""
 
     def on_progress(phase: str, done: int, total: int) -> None:
-        if phase != progress.label:
-            progress.say(phase, total)
-        progress.done = done
+        nonlocal current
+        if phase != current:
+            current = phase
+            bar.set_description_str(phase)
+            bar.reset(total)
+        bar.update(done - bar.n)
 
     return on_progress
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from wolf.beliefs.density import deviations
 from wolf.cleaning import retrospective
-from wolf.cleaning.frames import KINDS, titles
-from wolf.cleaning.prepared_series import plain_kinds
+from wolf.cleaning.frames import RESULT_COLUMNS, result_names
+from wolf.cleaning.prepared_series import faults_from_outliers
+from wolf.cleaning.result import replace_outliers
 from wolf.online.bank.step import BankStep
 from wolf_fleet.cli import stream
 from wolf_fleet.streaming.reorder_buffer import newest_before
@@ -58,14 +59,14 @@ class PipeFilter:
         self.bank = stream.make_bank(options["model"], options["settings"], method, 1)
         self.num_deviations = deviations(options["level"])
         self.obs_var = float(np.asarray(self.bank.model.obs_cov)[0, 0])
-        self.titles = titles([value], (0,), set(_split(head, self.delimiter)))
+        self.names = result_names([value], (0,), set(_split(head, self.delimiter)))
         self.rows = self.outliers = self.unreadable = self.late = 0
         self._filter([], np.empty((0, 1)), np.empty(0))  # compiles before the first row arrives
 
     @property
     def head(self) -> str:
         """Header cells of the result columns, to be appended to the header line."""
-        return self._join([self.titles[kind, 0] for kind in KINDS])
+        return self._join([self.names[quantity, 0] for quantity in RESULT_COLUMNS])
 
     def process(self, lines: list[str]) -> Iterator[list[str]]:
         """Filter lines, and yield them with their results appended, in one or more groups."""
@@ -78,14 +79,14 @@ class PipeFilter:
             raise ValueError(f"the row {lines[0]!r} cannot be read; --on-bad-cell missing skips such rows")
         elif unreadable:
             self.unreadable += 1
-            yield [lines[0] + self._join([""] * len(KINDS))]
+            yield [lines[0] + self._join([""] * len(RESULT_COLUMNS))]
         elif lines:
             self.rows += len(lines)
             cells = self._filter(rows.keys, rows.values, rows.times)
             yield [line + self._join(list(map(_cell, some))) for line, some in zip(lines, cells, strict=True)]
 
     def _filter(self, keys: list[str], values: np.ndarray, times: np.ndarray) -> Iterator[tuple[Any, ...]]:
-        """Compute the result cells of each row, in the order of `KINDS`."""
+        """Compute the result cells of each row, in the order of `RESULT_COLUMNS`."""
         values = np.where(np.isin(values, self.missing_codes), np.nan, values)
         stepped = self._step(keys, values, times / self.step)
         mean, variance = stepped.signal, stepped.signal_variances
@@ -95,9 +96,9 @@ class PipeFilter:
         half_prediction = self.num_deviations * np.sqrt(variance[:, 0] + self.obs_var)
         ends = (m - half, m + half, m - half_prediction, m + half_prediction)
         self.outliers += int(stepped.outlier.sum())
-        repaired = np.where(stepped.outlier | ~np.isfinite(values[:, 0]), m, values[:, 0])
-        kinds = np.array(retrospective.KINDS)[plain_kinds(stepped.outlier, values)]
-        return zip(m, *ends, stepped.weight, stepped.outlier, kinds, repaired, strict=True)
+        cleaned = replace_outliers(values, stepped.outlier, mean)[:, 0]
+        faults = np.array(retrospective.FAULTS)[faults_from_outliers(stepped.outlier, values)]
+        return zip(m, *ends, stepped.weight, stepped.outlier, faults, cleaned, strict=True)
 
     def _step(self, keys: list[str], values: np.ndarray, clock: np.ndarray) -> BankStep:
         """Step the bank without late rows: those older than an earlier row of their key, whatever the batches."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning.frames import read_frame, spread_rows, titles, value_names
+from wolf.cleaning.frames import read_frame, result_columns, result_names, value_names
 from wolf.cleaning.io import from_numpy
-from wolf.cleaning.options import Options
+from wolf.cleaning.options import CleaningOptions, Options
 from wolf.cleaning.pipeline import column_blocks, prepare
 from wolf.results.views.data_frame import narwhals
 from wolf.runtime.hashing import fingerprint
@@ -52,7 +52,7 @@ def filter_folder(
     Returns:
         Counts of rows, series and outliers; `parts` has them per file.
     """
-    unknown = options.keys() - {field.name for field in dataclasses.fields(Options)} | options.keys() & {"forecast"}
+    unknown = options.keys() - CleaningOptions.__annotations__.keys() | options.keys() & {"forecast"}
     if unknown:
         raise ValueError(f"filter_folder has no option {', '.join(sorted(unknown))}")
     given = options | {"parameters": validation.mapping("parameters", options.get("parameters"), "{'obs_var': 1.0}")}
@@ -96,14 +96,14 @@ class CleaningJob:
         failed: dict[str, str] = {}
         named: Any = {"groups": rows.groups, "labels": rows.labels, "names": rows.names}
         done = []
-        for each in prepare(rows.values, rows.times, options, **named, failed=failed.__setitem__):
+        for each in prepare(rows.values, rows.times, options, **named, on_failure=failed.__setitem__):
             try:
-                done.append(each.whole(lambda steps: None))
+                done.append(each.clean(lambda steps: None))
             except ValueError as error:
                 failed[each.label] = str(error)
-        results = spread_rows(done, rows.names, len(table), set(table.column_names))
+        results = result_columns(done, rows.names, len(table), set(table.column_names))
         counts = {"keys": len(rows.labels or []), "failed": len(failed)}
-        counts |= {"outliers": sum(each.flagged for each in done)}
+        counts |= {"outliers": sum(each.num_outliers for each in done)}
         write(self._append_results(table, results))
         return counts | {"unused": len(table) * len(self.blocks) - sum(len(each.values) for each in done)}
 
@@ -111,13 +111,13 @@ class CleaningJob:
         """Append result columns with the same schema for every bucket; null where a series failed."""
         import pyarrow
 
-        special = {"outlier": pyarrow.bool_(), "kind": pyarrow.string()}
+        special = {"outlier": pyarrow.bool_(), "fault": pyarrow.string()}
         out = table
         for columns in self.blocks:
-            for (kind, _), title in titles(list(self.values), columns, set(table.column_names)).items():
+            for (quantity, _), title in result_names(list(self.values), columns, set(table.column_names)).items():
                 if title in out.column_names:
                     continue
-                wanted = special.get(kind, pyarrow.float64())
+                wanted = special.get(quantity, pyarrow.float64())
                 blank = pyarrow.nulls(len(table), wanted)
                 out = out.append_column(title, from_numpy(results[title]).cast(wanted) if title in results else blank)
         return out
