@@ -214,7 +214,7 @@ def test_odometry_with_gps_uses_its_inputs():
 
 
 def test_parts_with_regressors_of_two_lengths_are_an_error():
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="same length"):
         wolf.models.structural(wolf.models.regression(X), wolf.models.regression(X[:10]), obs_var=1.0)
 
 

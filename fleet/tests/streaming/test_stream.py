@@ -270,7 +270,7 @@ def test_what_cannot_be_streamed_is_explained(tmp_path, options, words):
 def test_a_model_without_steps_of_other_lengths_is_refused_before_anything_is_made(tmp_path):
     write_rows(tmp_path / "rows.csv", rows=5)
     still = wolf.LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1))
-    with pytest.raises(ValueError, match="no form for steps of other lengths"):
+    with pytest.raises(ValueError, match="no motion over other time steps"):
         wolf_fleet.stream(tmp_path / "rows.csv", wolf.Bank(still), tmp_path / "out", state=tmp_path / "state", **NAMES)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 

@@ -316,7 +316,7 @@ BAD = {
     "constant": (["constant.csv"], "all values are 3"),
     "all missing": (["blank.csv", "--value", "value"], "all 5 values are missing"),
     "all infinite": (["wild.csv", "--value", "value"], "none of 5 values is finite"),
-    "one row": (["one.csv"], "fewer than two numbers"),
+    "one row": (["one.csv"], "fewer than two values"),
     "three rows": (["three.csv"], "at least 4 values"),
     "unknown model": (["good.csv", "--model", "local-levl"], "Did you mean 'local-level'?"),
     "unknown method": (["good.csv", "--method", "WoLF-TDM"], "Did you mean 'WoLF-TMD'?"),
@@ -445,7 +445,7 @@ def test_methods_without_a_threshold_cannot_be_tuned(folder, values):
     write_readings("readings.csv", values)
     result = invoke("tune", "readings.csv", "--method", "KF")
     assert result.exit_code == 2
-    assert "choose one with a threshold" in result.stderr
+    assert "use one with a threshold" in result.stderr
 
 
 def test_tune_prints_the_option_to_use(folder, values):

@@ -119,10 +119,10 @@ def test_programs_of_other_doors_are_forgotten_too(door, monkeypatch, rng):
     ys, model = rng.normal(size=12), wolf.models.local_level(1.0, 1.0)
     calls = {"fit": lambda: wolf.fit(wolf.models.local_level, ys, restarts=0), "tune": lambda: wolf.tune(model, ys)}
     calls[door]()
-    monkeypatch.setattr(xla_batching, "MOST_PROGRAMS", 0)
+    monkeypatch.setattr(xla_batching, "MAX_PROGRAMS", 0)
     xla_batching.bound_programs()
-    assert sum(each._cache_size() for each in xla_batching._kept) == 0
-    assert score_and_gradient in xla_batching._kept
+    assert sum(each._cache_size() for each in xla_batching._jitted) == 0
+    assert score_and_gradient in xla_batching._jitted
 
 
 def grow(kind, count):

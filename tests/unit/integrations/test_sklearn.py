@@ -57,9 +57,9 @@ def test_times_come_from_the_index(readings):
     np.testing.assert_allclose(found, frame["mean"], rtol=1e-9)
     even = RobustLevel("local-level").fit(stamped).transform(stamped)[:, 0]
     assert np.abs(found - even).max() > 0.01
-    with pytest.raises(ValueError, match="do not decrease"):
+    with pytest.raises(ValueError, match="nondecreasing times"):
         fitted.transform(stamped[::-1])
-    with pytest.raises(ValueError, match="takes a pandas frame"):
+    with pytest.raises(ValueError, match="needs a pandas frame"):
         RobustLevel(times="index").fit(stamped.to_numpy())
     with pytest.raises(ValueError, match="times must be 'index'"):
         RobustLevel(times="a").fit(stamped)

@@ -11,6 +11,7 @@ import pandas
 import pytest
 
 import wolf
+from wolf.diagnostics.certificate.certificate import CertificateEntry
 from wolf.results import ARRAYS
 
 YS = 10 * np.random.default_rng(1).standard_t(2, (3, 30, 2))
@@ -361,9 +362,7 @@ def test_notebooks_show_what_was_smoothed_and_what_is_ahead(one, many):
 
 def test_notebooks_show_fits_and_certificates_escaped():
     level = wolf.models.local_level(0.1, 1.0)
-    entry = wolf.diagnostics.certificate.certificate.CertificateEntry(
-        "influence", 1.5, "sd", "exact", "worst < 2 & bounded"
-    )
+    entry = CertificateEntry("influence", 1.5, "sd", "exact", "worst < 2 & bounded")
     certificate = wolf.Certificate({"influence": entry}, level, wolf.KF(), ("About <it>", "more"), ("left out",), {})
     text = certificate._repr_html_()
     assert "worst &lt; 2 &amp; bounded" in text
@@ -392,7 +391,7 @@ def test_results_draw_themselves(one):
 def test_a_forecast_is_drawn_after_the_last_measurements(one, many):
     pytest.importorskip("matplotlib")
     ahead = wolf.forecast(many, steps=3)
-    with pytest.raises(ValueError, match=r"ahead\[0\]"):
+    with pytest.raises(ValueError, match=r"result\[0\]"):
         ahead.plot()
     (ax,) = ahead[1].plot(coordinate=1, past=10).axes
     past, future = ax.get_lines()

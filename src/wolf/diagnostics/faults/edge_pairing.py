@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolf.diagnostics.faults.glr_scan import PATTERN_LENGTHS, Candidate
+from wolf.diagnostics.faults.glr_scan import PATTERN_LENGTHS, FaultCandidate
 from wolf.diagnostics.faults.signatures import FaultSignatures, Pattern
 
 LONG_RUN_STEPS = 25  # steps of a run above which its ends may belong to two faults
@@ -30,7 +30,7 @@ class DetectedFault(NamedTuple):
         size: size of each of its p components, in units of the measurement or of the state.
     """
 
-    candidate: Candidate
+    candidate: FaultCandidate
     size: np.ndarray
 
 
@@ -137,7 +137,7 @@ def _find_better_pairing(
     observed = errors[first:stop] + sum(effects)
     pairings = []
     for pairing in _pairings(edges):
-        candidates = [Candidate(fault.candidate.score, step, pattern, sensor) for step, pattern in pairing]
+        candidates = [FaultCandidate(fault.candidate.score, step, pattern, sensor) for step, pattern in pairing]
         signature_parts = [_signature_between(signatures, each, first, stop, coordinates) for each in candidates]
         size, misfit = _least_squares(observed, np.concatenate(signature_parts, axis=2))
         sizes = np.zeros((len(candidates), observed.shape[1]))
@@ -153,7 +153,7 @@ def _cost(faults: Sequence[DetectedFault]) -> tuple[int, int]:
 
 
 def _signature_between(
-    signatures: FaultSignatures, candidate: Candidate, first: int, stop: int, coordinates: slice
+    signatures: FaultSignatures, candidate: FaultCandidate, first: int, stop: int, coordinates: slice
 ) -> np.ndarray:
     """Compute the signature of a fault from step `first` to `stop`, (n, M, p)."""
     signature = signatures.signature(candidate.pattern, max(stop - candidate.step, 0))[:, :, coordinates]

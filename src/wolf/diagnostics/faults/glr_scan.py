@@ -25,8 +25,8 @@ RELATIVE_RIDGE = 1e-9  # relative eigenvalue below which a direction carries no 
 STEPS_PER_BLOCK = 8192  # steps evaluated together, so that intermediate arrays stay in the processor's cache
 
 
-class Candidate(NamedTuple):
-    """Candidate fault: a pattern at a step.
+class FaultCandidate(NamedTuple):
+    """FaultCandidate fault: a pattern at a step.
 
     Attributes:
         score: likelihood ratio statistic minus its detection threshold.
@@ -173,35 +173,37 @@ class GlrScan:
             return joint - self.thresholds["jump"]
         return np.maximum(alone - self.thresholds["alone"], joint - self.thresholds["together"])
 
-    def candidate(self, pattern: Pattern, step: int) -> Candidate:
+    def candidate(self, pattern: Pattern, step: int) -> FaultCandidate:
         """Return the candidate for a pattern at one step."""
         return self.candidates(pattern, np.array([step]))[0]
 
-    def candidates(self, pattern: Pattern, steps: np.ndarray) -> list[Candidate]:
+    def candidates(self, pattern: Pattern, steps: np.ndarray) -> list[FaultCandidate]:
         """Return the candidates for a pattern at some steps."""
         alone, joint = self.likelihood_ratios(pattern, steps)
         if pattern.family == "jump":
             return [
-                Candidate(score, step, pattern, None) for score, step in _rows(joint - self.thresholds["jump"], steps)
+                FaultCandidate(score, step, pattern, None)
+                for score, step in _rows(joint - self.thresholds["jump"], steps)
             ]
         single, joint = alone - self.thresholds["alone"], joint - self.thresholds["together"]
         scales = self._observed_part(self._gram_table(pattern).scales, steps)
         best = np.abs(self.correlation(pattern, steps).T * scales).argmax(axis=1)
         rows = _rows(np.maximum(single, joint), steps, best, single >= joint)
         return [
-            Candidate(score, step, pattern, sensor if is_single else None) for score, step, sensor, is_single in rows
+            FaultCandidate(score, step, pattern, sensor if is_single else None)
+            for score, step, sensor, is_single in rows
         ]
 
     def _observed_part(self, table: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Select the entries of a table by the number of steps that are observed from each of some steps."""
         return np.asarray(table[np.minimum(self.num_steps - steps, len(table)) - 1])
 
-    def grams(self, candidates: list[Candidate]) -> np.ndarray:
+    def grams(self, candidates: list[FaultCandidate]) -> np.ndarray:
         """Return N of a pattern at several steps, for its observed part, (n, p, p)."""
         steps = np.array([candidate.step for candidate in candidates])
         return self._observed_part(self._gram_table(candidates[0].pattern).grams, steps)
 
-    def sizes(self, candidates: list[Candidate]) -> list[np.ndarray]:
+    def sizes(self, candidates: list[FaultCandidate]) -> list[np.ndarray]:
         """Estimate the sizes, (p,) each, of a pattern at several steps."""
         if not candidates:
             return []

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wolf.diagnostics.faults.edge_pairing import DetectedFault
-from wolf.diagnostics.faults.glr_scan import MIN_RAMP_STEPS, PATTERN_LENGTHS, Candidate, GlrScan
+from wolf.diagnostics.faults.glr_scan import MIN_RAMP_STEPS, PATTERN_LENGTHS, FaultCandidate, GlrScan
 from wolf.diagnostics.faults.signatures import Pattern
 
 MARGIN_STEPS, MARGIN_SHARE = 3, 0.3  # uncertainty of a first estimate, in steps and as a share of the length
@@ -62,7 +62,7 @@ def refine_peaks(scan: GlrScan, peaks: list[PeakWindow], reach: int) -> list[Det
     return faults + [DetectedFault(*both) for both in zip(results, scan.sizes(results), strict=True)]
 
 
-def _best_near_peaks(scan: GlrScan, peaks: list[PeakWindow]) -> list[list[Candidate]]:
+def _best_near_peaks(scan: GlrScan, peaks: list[PeakWindow]) -> list[list[FaultCandidate]]:
     """List the best candidate of each family around each peak."""
     scores = np.stack(list(scan.best_scores.values()))
     steps = np.array([peak.first + scores[:, peak.first : peak.stop].argmax(axis=1) for peak in peaks], int)
@@ -74,11 +74,11 @@ def _best_near_peaks(scan: GlrScan, peaks: list[PeakWindow]) -> list[list[Candid
             scan.best_lengths[family][family_steps].tolist(),
             strict=True,
         )
-        columns.append([Candidate(score, step, Pattern(family, length), None) for score, step, length in rows])
+        columns.append([FaultCandidate(score, step, Pattern(family, length), None) for score, step, length in rows])
     return [list(candidates) for candidates in zip(*columns, strict=True)]
 
 
-def _candidates_ending_at(scan: GlrScan, step: int) -> list[Candidate]:
+def _candidates_ending_at(scan: GlrScan, step: int) -> list[FaultCandidate]:
     """List candidates that started long before a step and ended there, the best of each family.
 
     The end of a drift is far more significant than its start.
@@ -94,7 +94,7 @@ def _candidates_ending_at(scan: GlrScan, step: int) -> list[Candidate]:
     return results
 
 
-def _runs_between_shifts(scan: GlrScan, step: int, reach: int) -> list[Candidate]:
+def _runs_between_shifts(scan: GlrScan, step: int, reach: int) -> list[FaultCandidate]:
     """List runs from the most significant earlier shift to a step, and from it to the most significant later one."""
     results = []
     for first, stop in ((max(step - PATTERN_LENGTHS[-1], 0), step - reach), (step + reach, step + PATTERN_LENGTHS[-1])):
@@ -106,7 +106,7 @@ def _runs_between_shifts(scan: GlrScan, step: int, reach: int) -> list[Candidate
     return results
 
 
-def _refine(scan: GlrScan, candidates: list[Candidate], reach: int) -> DetectedFault:
+def _refine(scan: GlrScan, candidates: list[FaultCandidate], reach: int) -> DetectedFault:
     """Optimise the position of the best candidate of each family, and select the best that is a single fault."""
     limit = CLEAR_SCORE_SHARE * max(candidate.score for candidate in candidates)
     strong = [candidate for candidate in candidates if candidate.score > limit]
@@ -119,7 +119,7 @@ def _refine(scan: GlrScan, candidates: list[Candidate], reach: int) -> DetectedF
     return DetectedFault(selected, scan.sizes([selected])[0])
 
 
-def _is_two_faults(scan: GlrScan, candidate: Candidate, reach: int) -> bool:
+def _is_two_faults(scan: GlrScan, candidate: FaultCandidate, reach: int) -> bool:
     """Test whether the edges of a run or ramp belong to two faults, such as steps of different sizes.
 
     Edges that are farther apart than the signature is long are estimated separately, as steps whose sizes have the
@@ -142,7 +142,7 @@ def _is_two_faults(scan: GlrScan, candidate: Candidate, reach: int) -> bool:
             initial=-np.inf
         )
         return bool(before > 0.0 and before + scan.best_scores["step"][end] > candidate.score)
-    edges = [Candidate(0.0, at, PERMANENT_STEP, candidate.sensor) for at in (candidate.step, end)]
+    edges = [FaultCandidate(0.0, at, PERMANENT_STEP, candidate.sensor) for at in (candidate.step, end)]
     coordinates = slice(None) if candidate.sensor is None else slice(candidate.sensor, candidate.sensor + 1)
     imbalance = np.sum(scan.sizes(edges), axis=0)[coordinates]
     variance = np.linalg.pinv(scan.grams(edges)[:, coordinates, coordinates], hermitian=True).sum(axis=0)
@@ -156,7 +156,7 @@ def _complexity_penalty(pattern: Pattern) -> float:
     )
 
 
-def _refine_position(scan: GlrScan, candidate: Candidate) -> Candidate:
+def _refine_position(scan: GlrScan, candidate: FaultCandidate) -> FaultCandidate:
     """Try starts and lengths around a candidate, then closer ones."""
     length = candidate.pattern.length
     near = max(MARGIN_STEPS, int(MARGIN_SHARE * length)) if length else MARGIN_STEPS
@@ -172,7 +172,7 @@ def _refine_position(scan: GlrScan, candidate: Candidate) -> Candidate:
     return scan.candidate(best.pattern, best.step)
 
 
-def _best_nearby(scan: GlrScan, candidate: Candidate, near: int, offsets: list[int]) -> Candidate:
+def _best_nearby(scan: GlrScan, candidate: FaultCandidate, near: int, offsets: list[int]) -> FaultCandidate:
     """Return the best of some lengths and starts around a candidate."""
     best = candidate
     for offset in offsets:
@@ -182,5 +182,5 @@ def _best_nearby(scan: GlrScan, candidate: Candidate, near: int, offsets: list[i
             scores = scan.scores(pattern, slice(first, stop))
             i = int(scores.argmax())
             if scores[i] > best.score:
-                best = Candidate(float(scores[i]), first + i, pattern, None)
+                best = FaultCandidate(float(scores[i]), first + i, pattern, None)
     return best
