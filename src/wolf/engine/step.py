@@ -9,7 +9,7 @@ measurement, and F_t leads from t to t + 1).
 """
 
 import enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -33,14 +33,14 @@ class SeriesLayout(enum.Enum):
 
 
 @jax.jit
-def init(model: Model, method: Filter, key: Array | None = None) -> Any:
+def init(model: Model, method: Filter[StateT], key: Array | None = None) -> StateT:
     """Start a filter at the prior, in one compiled program instead of one for each operation."""
     return method.init(model, key)
 
 
 def step(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     y: Array,
     u: Array | None = None,
@@ -68,7 +68,13 @@ def step(
     """
 
     def advance(
-        model: Model, method: Filter, state: StateT, y: Array, u: Array | None, key: Array | None, before: Array | None
+        model: Model,
+        method: Filter[StateT],
+        state: StateT,
+        y: Array,
+        u: Array | None,
+        key: Array | None,
+        before: Array | None,
     ) -> tuple[StateT, StepInfo]:
         return take_step(model, method, state, preprocess(y), u, key, update_first, before, layout=SeriesLayout.ONE)
 
@@ -79,7 +85,7 @@ def step(
 
 def predict(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     u: Array | None = None,
     key: Array | None = None,
@@ -102,7 +108,7 @@ def predict(
 
 
 def update(
-    model: Model, method: Filter, state: StateT, y: Array, u: Array | None = None, key: Array | None = None
+    model: Model, method: Filter[StateT], state: StateT, y: Array, u: Array | None = None, key: Array | None = None
 ) -> tuple[StateT, StepInfo]:
     """Update a predicted state by a measurement: the second half of a step.
 
@@ -119,7 +125,7 @@ def update(
 
 def take_step(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     y: Measurement,
     u: Array | None,
@@ -148,7 +154,7 @@ def take_step(
 
 def _predict(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     u: Array | None,
     key: Array | None,
@@ -164,7 +170,7 @@ def _predict(
 
 def _update(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     y: Measurement,
     u: Array | None,
