@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import jax
-import numpy as np
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
 
-ArrayT = TypeVar("ArrayT", np.ndarray, jax.Array)
+ArrayT = TypeVar("ArrayT", "np.ndarray", "jax.Array")
 
 MAX_PACKED_ENTRIES = 1024  # entries in all; larger arrays are passed faster than they are copied
 
@@ -25,7 +26,7 @@ class Packing(NamedTuple):
     together: tuple[bool, ...]
 
     @classmethod
-    def of(cls, arrays: Sequence[np.ndarray | jax.Array], dtype: str) -> "Packing":
+    def of(cls, arrays: "Sequence[np.ndarray | jax.Array]", dtype: str) -> "Packing":
         """Choose the arrays of one dtype to pack together, if they are small.
 
         Example:

@@ -2,10 +2,12 @@
 
 import dataclasses
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jax.tree_util import PyTreeDef
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 
 class Slot(NamedTuple):
@@ -38,7 +40,7 @@ class StateShape(NamedTuple):
         halves: of which square, symmetric leaves only the lower half is stored.
     """
 
-    structure: PyTreeDef
+    structure: "PyTreeDef"
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[np.dtype, ...]
     halves: tuple[bool, ...]
