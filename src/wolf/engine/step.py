@@ -93,16 +93,9 @@ def predict(
     update_first: bool = False,
     u_before: Array | None = None,
 ) -> StateT:
-    """Predict the state at the next measurement: the first half of a step.
+    """Predict the state at the next measurement: the first half of a step, with the arguments of `step`.
 
-    Args:
-        model: as in `step`.
-        method: as in `step`.
-        state: from `init` or the previous step.
-        u: input of this step, (U,).
-        key: as in `step`.
-        update_first: as in `step`; a state at the prior is returned unchanged.
-        u_before: as in `step`.
+    With `update_first` a state at the prior is returned unchanged.
     """
     return _predict(model, method, state, u, _key_at(key, state), update_first, u_before, layout=SeriesLayout.ONE)
 
@@ -110,16 +103,7 @@ def predict(
 def update(
     model: Model, method: Filter[StateT], state: StateT, y: Array, u: Array | None = None, key: Array | None = None
 ) -> tuple[StateT, StepInfo]:
-    """Update a predicted state by a measurement: the second half of a step.
-
-    Args:
-        model: as in `step`.
-        method: as in `step`.
-        state: predicted, from `predict`.
-        y: (M,), NaN where missing.
-        u: input of this step, (U,).
-        key: as in `step`.
-    """
+    """Update a predicted state by a measurement: the second half of a step, with the arguments of `step`."""
     return _update(model, method, state, preprocess(y), u, _key_at(key, state), layout=SeriesLayout.ONE)
 
 
@@ -134,19 +118,7 @@ def take_step(
     u_before: Array | None,
     layout: SeriesLayout,
 ) -> tuple[StateT, StepInfo]:
-    """Process one preprocessed measurement, of one series or of many that run together.
-
-    Args:
-        model: as in `step`.
-        method: as in `step`.
-        state: as in `step`; many series are the last axis.
-        y: from `preprocess`.
-        u: as in `step`.
-        key: as in `step`.
-        update_first: as in `step`.
-        u_before: as in `step`.
-        layout: how the arrays are laid out over series.
-    """
+    """Process one preprocessed measurement, of one series or of many on the last axis, with the arguments of `step`."""
     key = _key_at(key, state)
     predicted = _predict(model, method, state, u, key, update_first, u_before, layout)
     return _update(model, method, predicted, y, u, key, layout)

@@ -55,12 +55,7 @@ def make_header(kind: str, version: int, model: object, method: object, settings
 
 
 def identity(model: object, method: object) -> Header:
-    """Identify a model and a method by fingerprints, with the code of their functions and with the names of these only.
-
-    Args:
-        model: that was run.
-        method: likewise.
-    """
+    """Identify a model and a method by fingerprints, with the code of their functions and with only their names."""
     parts = {"model": model, "method": method}
     prints = {name: {"names": fingerprint(each, code=False), "all": fingerprint(each)} for name, each in parts.items()}
     return {"fingerprints": prints, "python": list(sys.version_info[:2])}
@@ -76,7 +71,7 @@ def check_identity(where: str | os.PathLike[str], header: Header, model: object,
         where: the path or the argument that the header was read from.
         header: from `make_header`.
         model: to continue with.
-        method: likewise.
+        method: to continue with.
     """
     mine = identity(model, method)
     kind = "all" if header["python"] == mine["python"] else "names"
