@@ -8,6 +8,9 @@ from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
+
+Array = np.ndarray | jax.Array
 
 SYMMETRY_TOLERANCE = 1e-6  # relative; a matrix that is symmetric to float32 precision passes
 PSD_TOLERANCE = 1e-10  # relative to the largest eigenvalue: rounding of a rank-deficient Q passes
@@ -23,7 +26,7 @@ ADVICE_BY_KIND = {
 }  # by kind of a NumPy dtype
 
 
-def short_repr(value: Any) -> str:
+def short_repr(value: object) -> str:
     """Return the repr of a value on one line, shortened."""
     text = " ".join(repr(value).split())
     if len(text) <= MAX_REPR_LENGTH:
@@ -34,11 +37,11 @@ def short_repr(value: Any) -> str:
     return f"{type(value).__name__}{shape}"
 
 
-def number_array(name: str, value: Any) -> Any:
+def number_array(name: str, value: object) -> Any:
     """Convert a value to a float NumPy array; None and masked values among numbers become NaN."""
     if isinstance(value, jax.core.Tracer):
         return value
-    array: Any = None
+    array: np.ndarray | None = None
     try:
         array = np.asarray(_unmasked(value))
         if array.dtype.kind == "O":
@@ -55,7 +58,7 @@ def number_array(name: str, value: Any) -> Any:
         raise ValueError(f"{name} must be an array of numbers; got {type(value).__name__}{advice}") from error
 
 
-def one_number(value: Any) -> float | None:
+def one_number(value: object) -> float | None:
     """Return a value as a float; None for anything but one number, such as text, lists, complex numbers, booleans."""
     try:
         array = number_array("value", value)
@@ -64,7 +67,7 @@ def one_number(value: Any) -> float | None:
     return None if array.ndim or isinstance(value, bool | np.bool_) else float(array)
 
 
-def _unmasked(value: Any) -> Any:
+def _unmasked(value: object) -> Any:
     """Replace masked values, also inside lists, by NaN; NumPy would drop the mask."""
     if np.ma.isMaskedArray(value):
         return np.ma.filled(value.astype(np.float64), np.nan) if value.dtype.kind in "biuf" else value.data
@@ -84,7 +87,7 @@ def _cell(cell: Any, dims: int) -> float:
     raise TypeError
 
 
-def number(name: str, value: Any) -> float:
+def number(name: str, value: object) -> float:
     """Return one finite number."""
     array = number_array(name, value)
     if array.ndim or not np.isfinite(array) or isinstance(value, bool | np.bool_):
@@ -92,7 +95,7 @@ def number(name: str, value: Any) -> float:
     return float(array)
 
 
-def nonempty(name: str, value: Any) -> Any:
+def nonempty(name: str, value: object) -> Any:
     """Return a number, or an array of numbers for a sweep; an empty array is an error."""
     array = number_array(name, value)
     if not array.size:
@@ -100,7 +103,7 @@ def nonempty(name: str, value: Any) -> Any:
     return array
 
 
-def finite(name: str, value: Any) -> Any:
+def finite(name: str, value: object) -> Any:
     """Return a finite number, or an array of them for a sweep."""
     array = nonempty(name, value)
     if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
@@ -108,7 +111,7 @@ def finite(name: str, value: Any) -> Any:
     return array
 
 
-def positive(name: str, value: Any, needed: bool = False) -> None:
+def positive(name: str, value: object, needed: bool = False) -> None:
     """Check a positive hyper-parameter (a number, or an array of them for a sweep); None means the default."""
     if (value is None and not needed) or isinstance(value, jax.core.Tracer):
         return
@@ -117,7 +120,7 @@ def positive(name: str, value: Any, needed: bool = False) -> None:
         raise ValueError(f"{name} must be positive; got {short_repr(value)}")
 
 
-def positive_number(name: str, value: Any) -> float:
+def positive_number(name: str, value: object) -> float:
     """Return one positive, finite number."""
     found = number(name, value)
     if found <= 0:
@@ -125,13 +128,13 @@ def positive_number(name: str, value: Any) -> float:
     return found
 
 
-def weight(value: Any) -> None:
+def weight(value: object) -> None:
     """Check a weight function: an instance or a function, not a class."""
     if isinstance(value, type) or not callable(value):
         raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {short_repr(value)}")
 
 
-def not_negative(name: str, value: Any) -> None:
+def not_negative(name: str, value: object) -> None:
     """Check a hyper-parameter that must be at least zero."""
     if isinstance(value, jax.core.Tracer):
         return
@@ -140,7 +143,7 @@ def not_negative(name: str, value: Any) -> None:
         raise ValueError(f"{name} must not be negative; got {short_repr(value)}")
 
 
-def probability(name: str, value: Any) -> None:
+def probability(name: str, value: object) -> None:
     """Check a probability."""
     if isinstance(value, jax.core.Tracer):
         return
@@ -149,7 +152,7 @@ def probability(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be between 0 and 1; got {short_repr(value)}")
 
 
-def confidence_level(value: Any, name: str = "level") -> float:
+def confidence_level(value: object, name: str = "level") -> float:
     """Return the probability of an interval, strictly between 0 and 1."""
     array = number_array(name, value)
     if array.ndim or not 0 < array < 1:
@@ -157,67 +160,69 @@ def confidence_level(value: Any, name: str = "level") -> float:
     return float(array)
 
 
-def integer(name: str, value: Any, least: int = 0, most: int = MAX_COUNT) -> int:
+def integer(name: str, value: object, least: int = 0, most: int = MAX_COUNT) -> int:
     """Return an integer in a range."""
-    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not good or not least <= value <= most:
-        reach = f"at most {most}" if good and value > most else f"at least {least}"
-        raise ValueError(f"{name} must be a whole number of {reach}; got {short_repr(value)}")
-    return int(value)
+    reach = f"at least {least}"
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if least <= value <= most:
+            return int(value)
+        reach = f"at most {most}" if value > most else reach
+    raise ValueError(f"{name} must be a whole number of {reach}; got {short_repr(value)}")
 
 
-def count(name: str, value: Any) -> int:
+def count(name: str, value: object) -> int:
     """Return a positive integer."""
     return integer(name, value, least=1)
 
 
-def boolean(name: str, value: Any) -> None:
+def boolean(name: str, value: object) -> None:
     """Check a boolean."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False; got {short_repr(value)}")
 
 
-def choice(name: str, value: Any, options: Iterable[str]) -> None:
+def choice(name: str, value: object, options: Iterable[str]) -> None:
     """Check that a text is one of the options."""
     options = list(options)
     if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {short_repr(value)}")
 
 
-def key(value: Any, needed: bool = False) -> None:
+def key(value: object, needed: bool = False) -> None:
     """Check a seed or a JAX key, without creating a key."""
     if value is None and not needed:
         return
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         good = SEED_RANGE[0] <= value < SEED_RANGE[1]
+    elif isinstance(value, np.ndarray | jax.Array | jax.core.Tracer):
+        typed = jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
+        good = value.shape == () if typed else value.dtype == np.uint32 and value.shape == (2,)
     else:
-        kind = value.dtype if isinstance(value, np.ndarray | jax.Array | jax.core.Tracer) else None
-        typed = kind is not None and jax.numpy.issubdtype(kind, jax.dtypes.prng_key)
-        good = value.shape == () if typed else kind == np.uint32 and value.shape == (2,)
+        good = False
     if not good:
         raise ValueError(f"key must be a seed such as 0, or a JAX key; got {short_repr(value)}")
 
 
-def path(name: str, value: Any) -> None:
+def path(name: str, value: object) -> None:
     """Check a path."""
     if not isinstance(value, str | PathLike):
         raise ValueError(f"{name} must be a path; got {short_repr(value)}")
 
 
-def mapping(name: str, value: Any, example: str) -> dict[Any, Any]:
+def mapping(name: str, value: object, example: str) -> dict:
     """Return a dict of named values; an empty one for None."""
     if value is not None and not isinstance(value, Mapping):
         raise ValueError(f"{name} must be a dict, as {example}; got {short_repr(value)}")
     return dict(value or {})
 
 
-def function(name: str, value: Any, example: str) -> None:
+def function(name: str, value: object, example: str) -> None:
     """Check that a value is callable."""
     if not callable(value):
         raise ValueError(f"{name} must be a function, as {example}; got {short_repr(value)}")
 
 
-def prior(value: Any, size: int, name: str = "prior", variances: bool = False) -> tuple[Any, Any]:
+def prior(value: object, size: int, name: str = "prior", variances: bool = False) -> tuple[Any, Any]:
     """Return mean and covariance of a Gaussian over `size` states; `variances` allows a vector of variances."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise ValueError(f"{name} must be wolf.Gaussian(mean, cov); got {short_repr(value)}")
@@ -228,15 +233,15 @@ def prior(value: Any, size: int, name: str = "prior", variances: bool = False) -
     return mean, cov
 
 
-def groups(name: str, value: Any) -> tuple[int, ...]:
+def groups(name: str, value: object) -> tuple[int, ...]:
     """Return a group number for each coordinate, as (0, 0, 1)."""
-    listed = isinstance(value, tuple | list | np.ndarray) and np.ndim(value) == 1 and len(value)
-    if not listed or not all(isinstance(group, int | np.integer) and not isinstance(group, bool) for group in value):
+    found = list(value) if isinstance(value, tuple | list | np.ndarray) and np.ndim(value) == 1 else []
+    if not found or not all(isinstance(group, int | np.integer) and not isinstance(group, bool) for group in found):
         raise ValueError(f"{name} must be one whole number for each coordinate, as (0, 0, 1); got {short_repr(value)}")
-    return tuple(int(group) for group in value)
+    return tuple(int(group) for group in found)
 
 
-def variances(**values: Any) -> None:
+def variances(**values: object) -> None:
     """Check variances; only `obs_var` must not be zero."""
     for name, value in values.items():
         found = number_array(name, value)
@@ -245,7 +250,7 @@ def variances(**values: Any) -> None:
             raise ValueError(f"{name} is a variance and must be {kind}; got {short_repr(value)}")
 
 
-def matrix(name: str, value: Any, shape: tuple[int, int]) -> None:
+def matrix(name: str, value: Array | None, shape: tuple[int, int]) -> None:
     """Check the shape of a matrix that may have a leading time axis, and that it is finite."""
     if value is None or isinstance(value, jax.core.Tracer):
         return
@@ -256,7 +261,7 @@ def matrix(name: str, value: Any, shape: tuple[int, int]) -> None:
         raise ValueError(f"{name} must be finite; got NaN or inf in it")
 
 
-def covariance(name: str, value: Any, size: int, definite: bool = False, diagonal: bool = False) -> None:
+def covariance(name: str, value: Array, size: int, definite: bool = False, diagonal: bool = False) -> None:
     """Check a covariance that may have a leading time axis: shape, symmetry, sign; or variances, if `diagonal`."""
     if diagonal and value.ndim == 1:
         return _variance_vector(name, value, size, definite)
@@ -281,7 +286,7 @@ def covariance(name: str, value: Any, size: int, definite: bool = False, diagona
         )
 
 
-def _variance_vector(name: str, value: Any, size: int, definite: bool) -> None:
+def _variance_vector(name: str, value: Array, size: int, definite: bool) -> None:
     if value.shape != (size,):
         raise ValueError(f"{name} must have shape ({size}, {size}), or ({size},) for variances; got {value.shape}")
     if isinstance(value, jax.core.Tracer):
@@ -291,7 +296,7 @@ def _variance_vector(name: str, value: Any, size: int, definite: bool) -> None:
         raise ValueError(f"{name} holds variances, which must be finite and {kind}; its smallest is {value.min():.3g}")
 
 
-def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, str], diagonal: bool = False) -> None:
+def model(prior: Any, dynamics_cov: Array, obs_cov: Array, names: tuple[str, str, str], diagonal: bool = False) -> None:
     """Check the prior and the covariances of a model.
 
     Args:
@@ -319,7 +324,7 @@ def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, st
     covariance(names[1], obs_cov, obs_cov.shape[-1], definite=True, diagonal=diagonal)
 
 
-def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:
+def measurements(ys: object, size: int, dims: int = 2) -> np.ndarray:
     """Return measurements as a float array (T, M), or (B, T, M) for `dims=3`; masked entries become NaN."""
     array = number_array("ys", ys)
     if array.ndim == dims - 1 and size == 1:
@@ -336,7 +341,7 @@ def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:
     return array
 
 
-def many_measurements(ys: Any, size: int) -> tuple[np.ndarray, np.ndarray | None]:
+def many_measurements(ys: object, size: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Return many series as (B, T, M), and their lengths where they differ, padded with NaN."""
     if not isinstance(ys, list | tuple):
         return measurements(ys, size, dims=3), None
@@ -352,7 +357,7 @@ def many_measurements(ys: Any, size: int) -> tuple[np.ndarray, np.ndarray | None
     return padded, lengths
 
 
-def inputs(us: Any, steps: int, model: Any, series: int | None = None) -> np.ndarray | None:
+def inputs(us: npt.ArrayLike | None, steps: int, model: Any, series: int | None = None) -> np.ndarray | None:
     """Check inputs (T, U), or (B, T, U) for many series, against the measurements and the model."""
     takes, dims = model.takes_inputs, 2 if series is None else 3
     if us is None:
@@ -370,7 +375,7 @@ def inputs(us: Any, steps: int, model: Any, series: int | None = None) -> np.nda
         raise ValueError(f"inputs must have one block for each of the {series} series; got shape {np.shape(us)}")
     if model.linear and array.shape[-1] != model.B.shape[-1]:
         raise ValueError(f"inputs must have {model.B.shape[-1]} columns to match B; got shape {np.shape(us)}")
-    features = getattr(getattr(model, "observe", None), "features", None)
+    features = None if model.linear else getattr(model.observe, "features", None)  # a function may state them
     if isinstance(features, int) and array.shape[-1] != features:
         raise ValueError(f"inputs must have {features} columns, the model's features; got shape {np.shape(us)}")
     if not np.all(np.isfinite(array)):
@@ -378,7 +383,7 @@ def inputs(us: Any, steps: int, model: Any, series: int | None = None) -> np.nda
     return array
 
 
-def _hint(value: Any, shape: tuple[int, int]) -> str:
+def _hint(value: Array, shape: tuple[int, int]) -> str:
     if value.ndim == 2 and value.shape[::-1] == shape:
         return " Did you mean its transpose?"
     if value.ndim == 1 and value.size == shape[0] == shape[1]:

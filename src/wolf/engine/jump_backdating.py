@@ -15,6 +15,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from wolf.inference.filters import GaussianFilter, GaussianState
 from wolf.inference.noise import DelegatingNoise
@@ -40,7 +41,7 @@ class KnownJumps(DelegatingNoise[JumpEvidence]):
 
     base: JumpRecovery
     jumps: Any = dataclasses.field(repr=False)
-    first: Any = 0.0
+    first: Array | float = 0.0
 
     @property
     def time_varying_fields(self) -> tuple[str, ...]:
@@ -78,7 +79,7 @@ def with_jumps(
     return dataclasses.replace(method, noise=KnownJumps(method.noise, marks, float(first)))
 
 
-def record_jump_evidence(state: GaussianState, info: StepInfo) -> dict[str, Any]:
+def record_jump_evidence(state: GaussianState, info: StepInfo) -> dict[str, Array]:
     """Record the number of consistent rejections after each step, and the inflation of an accepted jump."""
     return {"consistent": state.memory.consistent, "inflations": info.inflation}
 

@@ -11,21 +11,24 @@ series is filtered and smoothed once more.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from wolf.beliefs import Affine, Gaussian
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.updates import WeightedUpdate
 from wolf.engine.measurements import preprocess
-from wolf.interfaces import Linearization, NoiseModel, UpdateContext, UpdateDecision, at_step
+from wolf.interfaces import Linearization, MemoryT, NoiseModel, UpdateContext, UpdateDecision, at_step
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model
+
+ArrayT = TypeVar("ArrayT", np.ndarray, Array)
 
 
 class Cavity(NamedTuple):
@@ -59,7 +62,7 @@ class FixedWeights(NoiseModel[tuple]):
         """All fields have a row for each step."""
         return ("weights", "inflations", "scales")
 
-    def predict(self, memory: tuple, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, tuple]:
+    def predict(self, memory: tuple, view: Affine, noise_cov: Array | None, t: Array) -> tuple[Array | None, tuple]:
         """Scale Q by the factor of the step."""
         return None if noise_cov is None else at_step(self.scales, t, 0) * noise_cov, memory
 
@@ -74,8 +77,8 @@ class FixedWeights(NoiseModel[tuple]):
 def reweight_leave_one_out(
     model: Model,
     linearization: Linearization,
-    noise: NoiseModel[Any],
-    memory: Any,
+    noise: NoiseModel[MemoryT],
+    memory: MemoryT,
     ys: Array,
     beliefs: tuple[Gaussian, Gaussian, Gaussian],
     inputs: Array | None = None,
@@ -110,8 +113,8 @@ def reweight_leave_one_out(
 def loo_weight(
     now: Model,
     linearization: Linearization,
-    noise: NoiseModel[Any],
-    memory: Any,
+    noise: NoiseModel[MemoryT],
+    memory: MemoryT,
     y: Array,
     belief: tuple,
     u: Array | None,
@@ -144,7 +147,7 @@ def loo_weight(
     return noise.loo_information_root(context) * observed[None]
 
 
-def relative_deviations(ys: Any, sizes: Any) -> Any:
+def relative_deviations(ys: ArrayT, sizes: ArrayT | None) -> ArrayT:
     """Compute the standard deviation of ordinary noise at each step relative to the last step, (T, M).
 
     Args:

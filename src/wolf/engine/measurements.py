@@ -41,7 +41,7 @@ def preprocess(y: Array) -> Measurement:
         ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
     """
     present = ~jnp.isnan(y)
-    wild = is_unusable(y)
-    observed = (present & ~wild).astype(y.dtype)
-    value = jnp.where(present & ~wild, y, 0.0)
-    return Measurement(value, observed, observed.sum(0), present, present.any(0), wild.any(0))
+    unusable = is_unusable(y)
+    observed = (present & ~unusable).astype(y.dtype)
+    value = jnp.where(present & ~unusable, y, 0.0)
+    return Measurement(value, observed, observed.sum(0), present, present.any(0), unusable.any(0))

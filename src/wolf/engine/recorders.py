@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from jax import Array
 
@@ -29,6 +29,14 @@ def save_final(state: State, info: StepInfo) -> dict[str, Array]:
     return _without_none({"log_liks": info.log_likelihood})
 
 
+@runtime_checkable
+class DescribingRecorder(Protocol):
+    """Recorder that also describes a step; native code asks once, while it traces."""
+
+    def describe(self, info: StepInfo) -> Any:
+        """Return a description that does not depend on the numbers."""
+
+
 @dataclasses.dataclass(frozen=True)
 class LeanRecorder:
     """Recorder of the most used fields of `save_all`, which also names all of them."""
@@ -47,12 +55,12 @@ LEAN_FIELDS = ("means", "covs", "variances", "weights", "outliers", "log_liks")
 RECORDERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
 
 
-def _without_none(saved: dict[str, Any]) -> dict[str, Array]:
+def _without_none(saved: dict[str, Array | None]) -> dict[str, Array]:
     """Remove the fields that this filter does not compute."""
     return {name: value for name, value in saved.items() if value is not None}
 
 
-def _step_fields(info: StepInfo) -> dict[str, Any]:
+def _step_fields(info: StepInfo) -> dict[str, Array | None]:
     before = Gaussian(None, None) if info.predicted is None else info.predicted
     return {
         "predicted_means": before.mean,

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from wolf.engine.step import update as update
 from wolf.interfaces import Filter, State
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.packing import Packing
+from wolf.numerics.pytree import PyTree
 from wolf.numerics.xla_fusion import one_kernel
 from wolf.statespace import Model
 
@@ -67,25 +68,25 @@ class SeriesInput(NamedTuple):
     inputs: Array | None
     key: Array | None
     length: Array | int | None
-    state: Any
+    state: PyTree
     u_before: Array | None
 
 
 @partial(jax.jit, static_argnames=("save", "update_first", "fused"))
 def run_filter(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     ys: Array,
     inputs: Array | None = None,
     key: Array | None = None,
     *,
-    state: Any = None,
+    state: StateT | None = None,
     u_before: Array | None = None,
     length: Array | int | None = None,
     save: str | Callable = "all",
     update_first: bool = False,
     fused: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[StateT, PyTree]:
     """Filter one series in one scan.
 
     Args:
@@ -112,18 +113,18 @@ def run_filter(
 @partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
 def run_many(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     ys: Array,
     inputs: Array | None = None,
     key: Array | None = None,
     *,
-    state: Any = None,
+    state: StateT | None = None,
     u_before: Array | None = None,
     lengths: Array | None = None,
     save: str | Callable = "all",
     update_first: bool = False,
     per_series_model: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[StateT, PyTree]:
     """Filter many series in one compiled call, with the series on the last axis of every array inside.
 
     Args:
@@ -156,18 +157,18 @@ def run_many(
 @partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
 def run_each(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     ys: Array,
     inputs: Array | None = None,
     key: Array | None = None,
     *,
-    state: Any = None,
+    state: StateT | None = None,
     u_before: Array | None = None,
     lengths: Array | None = None,
     save: str | Callable = "all",
     update_first: bool = False,
     per_series_model: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[StateT, PyTree]:
     """Filter many series one after the other, each in one CPU kernel: the fastest way for small models on few cores.
 
     The arguments are those of `run_many`; a state has a clock for each series.
@@ -180,7 +181,7 @@ def run_each(
     many = SeriesInput(ys, inputs if own_inputs else None, keys, lengths, state, u_before)
     options = ScanOptions(save, update_first, fused=True, stop_early=True)
 
-    def one(row: tuple[Model | None, SeriesInput]) -> tuple[State, Any]:
+    def one(row: tuple[Model | None, SeriesInput]) -> tuple[PyTree, PyTree]:
         own_model, series = row
         series = series if own_inputs else series._replace(inputs=inputs)
         return _run_one(model if own_model is None else own_model, method, series, options)
@@ -197,15 +198,15 @@ def series_last(model: Model, method: Filter, per_series_model: bool = False) ->
 
 def run_chunks(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     chunks: Iterable[Array | tuple[Array, Array]],
     *,
     key: Array | None = None,
-    state: Any = None,
+    state: StateT | None = None,
     save: str | Callable = "means",
     update_first: bool = False,
     fused: bool = False,
-) -> Iterator[tuple[Any, Any]]:
+) -> Iterator[tuple[StateT, PyTree]]:
     """Filter a series that does not fit in memory, chunk by chunk.
 
     Args:
@@ -233,7 +234,7 @@ def run_chunks(
         yield state, saved
 
 
-def _run_one(model: Model, method: Filter, series: SeriesInput, options: ScanOptions) -> tuple[State, Any]:
+def _run_one(model: Model, method: Filter, series: SeriesInput, options: ScanOptions) -> tuple[PyTree, PyTree]:
     """Filter one series from its state, or from the prior."""
     if series.state is None:
         series = series._replace(state=method.init(model, series.key))
@@ -242,7 +243,7 @@ def _run_one(model: Model, method: Filter, series: SeriesInput, options: ScanOpt
     return _scan(model, method, series, dataclasses.replace(options, fused=fused))
 
 
-def _scan(model: Model, method: Filter, series: SeriesInput, options: ScanOptions) -> tuple[State, Any]:
+def _scan(model: Model, method: Filter, series: SeriesInput, options: ScanOptions) -> tuple[PyTree, PyTree]:
     """Run the step over the rows of one series, or of many that run together, from `series.state`.
 
     After the last step of a series its state stays constant, whatever rows follow.
@@ -258,8 +259,8 @@ def _scan(model: Model, method: Filter, series: SeriesInput, options: ScanOption
 
     def loop(
         model: Model, method: Filter, key: Array | None, ends: Array | None, state: State, rows: tuple
-    ) -> tuple[State, Any]:
-        def body(state: State, row: tuple) -> tuple[State, Any]:
+    ) -> tuple[PyTree, PyTree]:
+        def body(state: State, row: tuple) -> tuple[PyTree, PyTree]:
             y, u, previous = row
             new, info = take_step(model, method, state, y, u, key, options.update_first, previous, options.layout)
             new = new if ends is None or stops else _hold_ended(new, state, state.t < ends)
@@ -271,7 +272,7 @@ def _scan(model: Model, method: Filter, series: SeriesInput, options: ScanOption
     return one_kernel(loop, *arguments) if options.fused else loop(*arguments)  # type: ignore[no-any-return]
 
 
-def _scan_until(body: Callable, state: State, rows: tuple, length: Array) -> tuple[State, Any]:
+def _scan_until(body: Callable, state: State, rows: tuple, length: Array) -> tuple[PyTree, PyTree]:
     """Scan the first `length` rows, a number that is unknown at compile time."""
     total = jax.tree.leaves(rows)[0].shape[0]
     _, shapes = jax.eval_shape(body, state, jax.tree.map(lambda leaf: leaf[0], rows))
@@ -281,11 +282,11 @@ def _scan_until(body: Callable, state: State, rows: tuple, length: Array) -> tup
     short = tuple(math.prod(one.shape) <= MAX_PACKED_ENTRIES and one.dtype in (kind, bool) for one in leaves)
     packing = Packing(tuple(one.shape for one in leaves), short)
 
-    def pack(kept: Any) -> list[Array]:
+    def pack(kept: PyTree) -> list[Array]:
         arrays = zip(jax.tree.leaves(kept), short, strict=True)
         return packing.pack([array.astype(kind) if joins else array for array, joins in arrays], jnp)
 
-    def unpack(saved: list[Array]) -> Any:
+    def unpack(saved: list[Array]) -> PyTree:
         arrays = jax.vmap(packing.unpack)(saved)
         typed = [array.astype(one.dtype) for array, one in zip(arrays, leaves, strict=True)]
         return jax.tree.unflatten(structure, typed)
@@ -336,7 +337,7 @@ def _series_to_last_axis(model: Model, method: Filter, many: SeriesInput, layout
 
 def _run_vmapped(
     model: Model, method: Filter, many: SeriesInput, options: ScanOptions, per_series_model: bool
-) -> tuple[State, Any]:
+) -> tuple[PyTree, PyTree]:
     """Filter many series by `jax.vmap`, for filters that cannot carry the series as a trailing axis."""
     count, state, inputs = len(many.ys), many.state, many.inputs
     if state is not None and not state.t.ndim:

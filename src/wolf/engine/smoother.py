@@ -129,18 +129,8 @@ def run_smoothers(
 ) -> Gaussian:
     """Smooth many series, one after the other: vmapped they would evaluate both branches of every condition.
 
-    Args:
-        model: one for all series, or with a leading series axis on every leaf if `per_series_model`.
-        linearization: as in `run_smoother`.
-        filtered: as in `run_smoother`, with a leading series axis.
-        predicted: the same before each measurement.
-        inputs: (T, U) for all series, or (B, T, U).
-        lengths: (B,), or None if all series are complete.
-        starts: (B,).
-        scales: as in `run_smoother`, (B, T).
-        update_first: as in the filter.
-        fused: as in `run_smoother`.
-        per_series_model: whether the model's leaves have a series axis.
+    The arguments are those of `run_smoother` with a leading series axis; `inputs` may be (T, U) for all series, and the
+    model has a series axis on every leaf if `per_series_model`.
     """
     own = inputs is not None and inputs.ndim == 3
     rows = (model if per_series_model else None, filtered, predicted, inputs if own else None, lengths, starts, scales)

@@ -9,7 +9,7 @@ measurement, and F_t leads from t to t + 1).
 """
 
 import enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -33,14 +33,14 @@ class SeriesLayout(enum.Enum):
 
 
 @jax.jit
-def init(model: Model, method: Filter, key: Array | None = None) -> Any:
+def init(model: Model, method: Filter[StateT], key: Array | None = None) -> StateT:
     """Start a filter at the prior, in one compiled program instead of one for each operation."""
     return method.init(model, key)
 
 
 def step(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     y: Array,
     u: Array | None = None,
@@ -68,7 +68,13 @@ def step(
     """
 
     def advance(
-        model: Model, method: Filter, state: StateT, y: Array, u: Array | None, key: Array | None, before: Array | None
+        model: Model,
+        method: Filter[StateT],
+        state: StateT,
+        y: Array,
+        u: Array | None,
+        key: Array | None,
+        before: Array | None,
     ) -> tuple[StateT, StepInfo]:
         return take_step(model, method, state, preprocess(y), u, key, update_first, before, layout=SeriesLayout.ONE)
 
@@ -79,7 +85,7 @@ def step(
 
 def predict(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     u: Array | None = None,
     key: Array | None = None,
@@ -87,39 +93,23 @@ def predict(
     update_first: bool = False,
     u_before: Array | None = None,
 ) -> StateT:
-    """Predict the state at the next measurement: the first half of a step.
+    """Predict the state at the next measurement: the first half of a step, with the arguments of `step`.
 
-    Args:
-        model: as in `step`.
-        method: as in `step`.
-        state: from `init` or the previous step.
-        u: input of this step, (U,).
-        key: as in `step`.
-        update_first: as in `step`; a state at the prior is returned unchanged.
-        u_before: as in `step`.
+    With `update_first` a state at the prior is returned unchanged.
     """
     return _predict(model, method, state, u, _key_at(key, state), update_first, u_before, layout=SeriesLayout.ONE)
 
 
 def update(
-    model: Model, method: Filter, state: StateT, y: Array, u: Array | None = None, key: Array | None = None
+    model: Model, method: Filter[StateT], state: StateT, y: Array, u: Array | None = None, key: Array | None = None
 ) -> tuple[StateT, StepInfo]:
-    """Update a predicted state by a measurement: the second half of a step.
-
-    Args:
-        model: as in `step`.
-        method: as in `step`.
-        state: predicted, from `predict`.
-        y: (M,), NaN where missing.
-        u: input of this step, (U,).
-        key: as in `step`.
-    """
+    """Update a predicted state by a measurement: the second half of a step, with the arguments of `step`."""
     return _update(model, method, state, preprocess(y), u, _key_at(key, state), layout=SeriesLayout.ONE)
 
 
 def take_step(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     y: Measurement,
     u: Array | None,
@@ -128,19 +118,7 @@ def take_step(
     u_before: Array | None,
     layout: SeriesLayout,
 ) -> tuple[StateT, StepInfo]:
-    """Process one preprocessed measurement, of one series or of many that run together.
-
-    Args:
-        model: as in `step`.
-        method: as in `step`.
-        state: as in `step`; many series are the last axis.
-        y: from `preprocess`.
-        u: as in `step`.
-        key: as in `step`.
-        update_first: as in `step`.
-        u_before: as in `step`.
-        layout: how the arrays are laid out over series.
-    """
+    """Process one preprocessed measurement, of one series or of many on the last axis, with the arguments of `step`."""
     key = _key_at(key, state)
     predicted = _predict(model, method, state, u, key, update_first, u_before, layout)
     return _update(model, method, predicted, y, u, key, layout)
@@ -148,7 +126,7 @@ def take_step(
 
 def _predict(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     u: Array | None,
     key: Array | None,
@@ -164,7 +142,7 @@ def _predict(
 
 def _update(
     model: Model,
-    method: Filter,
+    method: Filter[StateT],
     state: StateT,
     y: Measurement,
     u: Array | None,

@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 import jax
+from jax import Array
 from jax.experimental import xla_metadata
 
 if hasattr(jax, "enable_x64"):  # JAX 0.8 and later
@@ -15,6 +16,6 @@ else:
 CAN_TAG = "x" in inspect.signature(xla_metadata.set_xla_metadata).parameters
 
 
-def tag(value: Any, **metadata: str) -> Any:
+def tag(value: Array, **metadata: str) -> Array:
     """Attach metadata for XLA to the operation that makes a value; check `CAN_TAG` first."""
     return xla_metadata.set_xla_metadata(value, **metadata)

@@ -6,15 +6,17 @@ for native code the function is called as it is, so programs compiled by XLA do 
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
+from jax import Array
 
 from wolf.numerics.linalg.matmul import mode
+from wolf.numerics.pytree import PyTree
 
 PREFIX = "wolf_native_kernel_"
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+FunctionT = TypeVar("FunctionT", bound=Callable)
 
 
 def native_kernel(key: str) -> Callable[[FunctionT], FunctionT]:
@@ -37,13 +39,13 @@ def native_kernel(key: str) -> Callable[[FunctionT], FunctionT]:
     """
 
     def decorate(function: FunctionT) -> FunctionT:
-        def marked(*arrays: Any) -> Any:
+        def marked(*arrays: Array) -> PyTree:
             return function(*arrays)
 
         marked.__name__ = marked.__qualname__ = PREFIX + key
         jitted = jax.jit(marked)
 
-        def call(*arrays: Any) -> Any:
+        def call(*arrays: Array) -> PyTree:
             return jitted(*arrays) if mode.scalar_code else function(*arrays)
 
         call.__name__, call.__qualname__, call.__doc__ = function.__name__, function.__qualname__, function.__doc__

@@ -2,7 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
+
+ArrayT = TypeVar("ArrayT", "np.ndarray", "jax.Array")
 
 MAX_PACKED_ENTRIES = 1024  # entries in all; larger arrays are passed faster than they are copied
 
@@ -19,7 +26,7 @@ class Packing(NamedTuple):
     together: tuple[bool, ...]
 
     @classmethod
-    def of(cls, arrays: Sequence[Any], dtype: str) -> "Packing":
+    def of(cls, arrays: "Sequence[np.ndarray | jax.Array]", dtype: str) -> "Packing":
         """Choose the arrays of one dtype to pack together, if they are small.
 
         Example:
@@ -42,22 +49,22 @@ class Packing(NamedTuple):
         """Number of arrays that are passed after packing."""
         return self.together.count(False) + (True in self.together)
 
-    def pack(self, arrays: Sequence[Any], xp: Any) -> list[Any]:
+    def pack(self, arrays: Sequence[ArrayT], xp: ModuleType) -> list[ArrayT]:
         """Pack arrays; `xp` is NumPy or jax.numpy."""
-        joined = [array for array, joins in zip(arrays, self.together, strict=True) if joins]
-        alone = [array for array, joins in zip(arrays, self.together, strict=True) if not joins]
-        return [xp.concatenate([xp.ravel(array) for array in joined]), *alone] if joined else alone
+        joined: list[ArrayT] = [array for array, joins in zip(arrays, self.together, strict=True) if joins]
+        alone: list[ArrayT] = [array for array, joins in zip(arrays, self.together, strict=True) if not joins]
+        whole: list[ArrayT] = [xp.concatenate([xp.ravel(array) for array in joined])] if joined else []
+        return whole + alone
 
-    def unpack(self, packed: Sequence[Any]) -> list[Any]:
+    def unpack(self, packed: Sequence[ArrayT]) -> list[ArrayT]:
         """Restore the arrays from their packed form."""
-        whole: Any = packed[0] if any(self.together) else None
         alone = iter(packed[1:] if any(self.together) else packed)
-        arrays: list[Any] = []
+        arrays: list[ArrayT] = []
         start = 0
         for shape, joins in zip(self.shapes, self.together, strict=True):
             if joins:
                 size = math.prod(shape)
-                arrays.append(whole[start : start + size].reshape(shape))
+                arrays.append(packed[0][start : start + size].reshape(shape))
                 start += size
             else:
                 arrays.append(next(alone))

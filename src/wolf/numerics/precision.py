@@ -4,13 +4,15 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from wolf import validation
 from wolf.numerics.jax_compat import enable_x64
+from wolf.numerics.pytree import PyTree
 from wolf.runtime import compilation_cache, fork_guard
 
 
-def precision(dtype: str) -> Any:
+def precision(dtype: str) -> compilation_cache.CachedCompilation:
     """Create a context that computes in a precision, on this thread only, without changing the user's settings."""
     fork_guard.check()  # every run enters this context
     return _Float64() if dtype == "float64" else compilation_cache.CachedCompilation()
@@ -26,7 +28,7 @@ class _Float64(compilation_cache.CachedCompilation):
         self._double.__enter__()
         super().__enter__()
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: object) -> None:
         super().__exit__(*raised)
         self._double.__exit__(*raised)
 
@@ -37,12 +39,12 @@ def to_dtype(array: Any, dtype: str) -> Any:
         return None if array is None else array.astype(dtype)
 
 
-def to_numpy(tree: Any) -> Any:
+def to_numpy(tree: PyTree) -> PyTree:
     """Convert every leaf to a NumPy array: a float64 JAX array would be cut to float32 outside the context."""
     return jax.tree.map(np.asarray, tree)
 
 
-def as_key(key: Any) -> Any:
+def as_key(key: int | np.integer | np.ndarray | Array | None) -> Any:
     """Convert a seed to a JAX key."""
     fork_guard.check()
     validation.key(key)

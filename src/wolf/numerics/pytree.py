@@ -9,11 +9,14 @@ rebuilds, and is therefore the place for checks.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, dataclass_transform
 
 import jax
 import numpy as np
+import numpy.typing as npt
+
+PyTree = Any  # any nesting of arrays
 
 _REGISTRY: dict[str, type] = {}
 
@@ -46,12 +49,12 @@ def pytree(cls: Any) -> Any:
     fixed = tuple(f.name for f in fields if f.metadata.get("kind") == "static")
     callables = frozenset(f.name for f in fields if f.metadata.get("kind") == "function")
 
-    def flatten_with_keys(obj: Any) -> tuple:
+    def flatten_with_keys(obj: object) -> tuple:
         children, aux = flatten(obj)
         keys = [jax.tree_util.GetAttrKey(name) for name in names]
         return tuple(zip(keys, children, strict=True)), aux
 
-    def flatten(obj: Any) -> tuple:
+    def flatten(obj: object) -> tuple:
         values = vars(obj)
         children, plain = [], []
         for name in names:
@@ -62,8 +65,8 @@ def pytree(cls: Any) -> Any:
             children.append(value)
         return tuple(children), (tuple(values[name] for name in fixed), tuple(plain))
 
-    def unflatten(aux: tuple, children: Any) -> Any:
-        obj: Any = object.__new__(cls)  # not through __init__: traced values cannot be checked
+    def unflatten(aux: tuple, children: Iterable[object]) -> object:
+        obj = object.__new__(cls)  # not through __init__: traced values cannot be checked
         values = vars(obj)
         values.update(zip(names, children, strict=True))
         values.update(zip(fixed, aux[0], strict=True))
@@ -77,7 +80,7 @@ def pytree(cls: Any) -> Any:
     return cls
 
 
-def plain_functions(tree: Any) -> list[Callable]:
+def plain_functions(tree: object) -> list[Callable]:
     """List the plain functions that are part of a config's structure."""
     found: list[Callable] = []
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
@@ -90,12 +93,12 @@ def plain_functions(tree: Any) -> list[Callable]:
     return found
 
 
-def cast(tree: Any, dtype: Any) -> Any:
+def cast(tree: PyTree, dtype: npt.DTypeLike) -> PyTree:
     """Convert every leaf to a NumPy array of one dtype, so that 4, 4.5 and np.float64(5) share a compiled program."""
     return jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tree)
 
 
-def to_dict(obj: Any) -> Any:
+def to_dict(obj: object) -> Any:
     """Describe a config as JSON values. Classes from outside the package are rejected by `from_dict`.
 
     Example:
@@ -134,11 +137,11 @@ def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _is_plain_function(value: Any) -> bool:
+def _is_plain_function(value: object) -> bool:
     return callable(value) and jax.tree_util.all_leaves([value])
 
 
-def _equal(self: Any, other: Any) -> bool:
+def _equal(self: object, other: object) -> bool:
     if type(self) is not type(other):
         return NotImplemented
     mine, theirs = jax.tree.leaves(self), jax.tree.leaves(other)
@@ -146,6 +149,6 @@ def _equal(self: Any, other: Any) -> bool:
     return same and all(np.array_equal(a, b, equal_nan=True) for a, b in zip(mine, theirs, strict=True))
 
 
-def _hash(self: Any) -> int:
+def _hash(self: object) -> int:
     """Hash the structure alone: equal configs have equal structures, and leaves may be arrays."""
     return hash(jax.tree.structure(self))

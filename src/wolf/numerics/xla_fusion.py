@@ -10,11 +10,12 @@ usual.
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import jax
 
 from wolf.numerics import jax_compat
+from wolf.numerics.jaxpr import Equation, Jaxpr, array_shapes, inner_jaxprs
+from wolf.numerics.pytree import PyTree
 
 MAX_ARRAY_ENTRIES = 4096  # entries of an intermediate array in the loop; larger arrays deserve kernels of their own
 MAX_DOT_SIDE = 6  # side of a dot's operands; XLA calls a library for larger ones, which a kernel cannot do
@@ -42,7 +43,7 @@ LIBRARY_CALLS = frozenset(
 )
 
 
-def one_kernel(fn: Callable, *args: Any) -> Any:
+def one_kernel(fn: Callable[..., PyTree], *args: PyTree) -> PyTree:
     """Call a function, compiled into one kernel where possible.
 
     Args:
@@ -66,60 +67,46 @@ def one_kernel(fn: Callable, *args: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(shapes), [first, *others])
 
 
-def uses_thread_pool(program: Any) -> bool:
+def uses_thread_pool(program: Jaxpr) -> bool:
     """Return whether a program distributes work over XLA's thread pool and waits for it inside the pool.
 
     A library call with a batch of matrices does. Two such programs at once can occupy all threads of a small pool with
     waiting, and deadlock.
 
-    Args:
-        program: a jaxpr.
     """
     calls = (equation for equation in _body_equations(program) if equation.primitive.name in LIBRARY_CALLS)
     return any(_batch_size(call) > 1 for call in calls)
 
 
-def largest_factorized_size(program: Any) -> int:
-    """Return the number of rows of the largest matrix that LAPACK factorises or solves with; 0 if there is none.
-
-    Args:
-        program: a jaxpr.
-    """
+def largest_factorized_size(program: Jaxpr) -> int:
+    """Return the number of rows of the largest matrix that LAPACK factorises or solves with; 0 if there is none."""
     calls = (equation for equation in _body_equations(program) if equation.primitive.name in LIBRARY_CALLS)
-    shapes = (var.aval.shape for call in calls for var in call.invars if hasattr(var.aval, "shape"))
+    shapes = (shape for call in calls for shape in array_shapes(call.invars))
     return max((max(shape[-2:]) for shape in shapes if len(shape) > 1), default=0)
 
 
-def _batch_size(call: Any) -> float:
-    shapes = [var.aval.shape for var in call.invars if hasattr(var.aval, "shape")]
+def _batch_size(call: Equation) -> float:
     if call.primitive.name in ("fft", "ffi_call", "io_callback", "pure_callback"):  # its contents are unknown
         return math.inf
-    return max((math.prod(shape[:-2]) for shape in shapes), default=1)
+    return max((math.prod(shape[:-2]) for shape in array_shapes(call.invars)), default=1)
 
 
-def _is_emittable(equation: Any) -> bool:
+def _is_emittable(equation: Equation) -> bool:
     if equation.primitive.name == "dot_general":
         return all(side <= MAX_DOT_SIDE for var in equation.invars for side in var.aval.shape)
     return equation.primitive.name in EMITTED and all(
-        getattr(var.aval, "size", 1) <= MAX_ARRAY_ENTRIES for var in equation.outvars
+        math.prod(shape) <= MAX_ARRAY_ENTRIES for shape in array_shapes(equation.outvars)
     )
 
 
-def _body_equations(program: Any) -> Iterator[Any]:
+def _body_equations(program: Jaxpr) -> Iterator[Equation]:
     """Iterate over the equations of a loop body and of the calls in it; the loop itself may carry large arrays."""
     for equation in program.eqns:
-        inner = [p for value in equation.params.values() for p in _inner_programs(value)]
+        inner = list(inner_jaxprs(equation))
         if not inner or equation.primitive.name not in EMITTED:
             yield equation
         for each in inner:
             yield from _body_equations(each)
-
-
-def _inner_programs(value: Any) -> Iterator[Any]:
-    for item in value if isinstance(value, tuple | list) else [value]:
-        item = getattr(item, "jaxpr", item)
-        if hasattr(item, "eqns"):
-            yield item
 
 
 def is_emission_failure(error: jax.errors.JaxRuntimeError) -> bool:

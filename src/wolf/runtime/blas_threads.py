@@ -9,7 +9,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 MAX_SIZE = 512  # rows up to which one thread is faster, by far on two cores
 
@@ -38,7 +41,7 @@ def one_thread(size: int) -> Iterator[None]:
 
 
 @cache
-def _libraries() -> Any:
+def _libraries() -> "ThreadpoolController":
     """Find the loaded BLAS libraries. XLA loads SciPy's at its first call; it is loaded here to be found."""
     import scipy.linalg.cython_lapack  # noqa: F401
     from threadpoolctl import ThreadpoolController

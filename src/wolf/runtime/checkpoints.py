@@ -6,28 +6,31 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from wolf.runtime import signals
 from wolf.runtime.hashing import fingerprint
+
+Header = dict[str, Any]  # JSON values
 
 ZIP = b"PK\x03\x04"  # how an .npz file begins, as every zip file that is not empty
 HEADER_FIELDS = ("dtype", "fingerprints", "method", "python")  # what the header of every saved filter has
 
 
-def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+def write(path: Path, header: Header, arrays: Mapping[str, npt.ArrayLike]) -> None:
     """Write arrays and a header of JSON values to an `.npz` file, atomically."""
     packed = pack(header, arrays)
     with atomic(path) as file:
         file.write(packed)  # in one piece, without a copy
 
 
-def pack(header: dict[str, Any], arrays: dict[str, Any]) -> memoryview:
+def pack(header: Header, arrays: Mapping[str, npt.ArrayLike]) -> memoryview:
     """Serialize arrays and a header to the bytes of an `.npz` file."""
     text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
     whole = {"header": text} | {name: np.asarray(array) for name, array in arrays.items()}
@@ -36,7 +39,7 @@ def pack(header: dict[str, Any], arrays: dict[str, Any]) -> memoryview:
     return buffer.getbuffer()
 
 
-def make_header(kind: str, version: int, model: Any, method: Any, settings: dict[str, Any]) -> dict[str, Any]:
+def make_header(kind: str, version: int, model: object, method: object, settings: Header) -> Header:
     """Describe a checkpoint: its format, the fingerprints of model and method, and the settings of the filter.
 
     Args:
@@ -51,20 +54,15 @@ def make_header(kind: str, version: int, model: Any, method: Any, settings: dict
     return {"format": kind, "version": version, "wolf": wolf.__version__} | settings | identity(model, method)
 
 
-def identity(model: Any, method: Any) -> dict[str, Any]:
-    """Identify a model and a method by fingerprints, with the code of their functions and with the names of these only.
-
-    Args:
-        model: that was run.
-        method: likewise.
-    """
+def identity(model: object, method: object) -> Header:
+    """Identify a model and a method by fingerprints, with the code of their functions and with only their names."""
     parts = {"model": model, "method": method}
     prints = {name: {"names": fingerprint(each, code=False), "all": fingerprint(each)} for name, each in parts.items()}
     return {"fingerprints": prints, "python": list(sys.version_info[:2])}
 
 
-def check_identity(where: Any, header: dict[str, Any], model: Any, method: Any) -> None:
-    """Refuse a checkpoint of another model or method.
+def check_identity(where: str | os.PathLike[str], header: Header, model: object, method: object) -> None:
+    """Raise an error for a checkpoint of another model or method.
 
     Functions are compared by their code. Where the checkpoint was written by another version of Python, which compiles
     the same function to other code, they are compared by their names.
@@ -73,7 +71,7 @@ def check_identity(where: Any, header: dict[str, Any], model: Any, method: Any) 
         where: the path or the argument that the header was read from.
         header: from `make_header`.
         model: to continue with.
-        method: likewise.
+        method: to continue with.
     """
     mine = identity(model, method)
     kind = "all" if header["python"] == mine["python"] else "names"
@@ -115,12 +113,12 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
     flush_folder(path.parent)
 
 
-def hold(path: Path, refusal: str) -> int | None:
+def hold(path: Path, message: str) -> int | None:
     """Lock a file against other processes until this one ends or the handle is closed; POSIX only.
 
     Args:
         path: of the lock file.
-        refusal: message of the error if another process holds the lock.
+        message: of the error if another process holds the lock.
     """
     try:
         import fcntl
@@ -132,7 +130,7 @@ def hold(path: Path, refusal: str) -> int | None:
     except OSError:
         with suppress(OSError):
             os.close(handle)
-        raise ValueError(refusal) from None
+        raise ValueError(message) from None
     return handle
 
 
@@ -178,13 +176,13 @@ def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[
 
 
 def unpack(
-    name: str, data: Any, kind: str, version: int, fields: tuple[str, ...]
+    name: str, data: bytes | bytearray | memoryview, kind: str, version: int, fields: tuple[str, ...]
 ) -> tuple[dict, dict[str, np.ndarray]]:
     """Deserialize the bytes of `pack`; raise an error that says what they are instead."""
     return _read(name, lambda _: io.BytesIO(data), kind, version, fields)
 
 
-def _arrays(opened: Any) -> dict[str, np.ndarray]:
+def _arrays(opened: BinaryIO) -> dict[str, np.ndarray]:
     """Read the arrays of an `.npz` file. NumPy's own error message for other files suggests to allow pickled code."""
     if opened.read(len(ZIP)) != ZIP:
         raise ValueError("it does not begin like an .npz file")
@@ -197,7 +195,7 @@ def _arrays(opened: Any) -> dict[str, np.ndarray]:
 
 
 def _read(
-    path: Any, opener: Callable[[str], Any], kind: str, version: int, fields: tuple[str, ...]
+    path: str | Path, opener: Callable[[str], Any], kind: str, version: int, fields: tuple[str, ...]
 ) -> tuple[dict, dict[str, np.ndarray]]:
     try:
         with opener("rb") as opened:

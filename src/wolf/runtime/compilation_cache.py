@@ -33,7 +33,7 @@ class CachedCompilation:
 
     def __enter__(self) -> None:
         """Set wolf's cache folder on this thread, unless the user has set one."""
-        self._before: tuple[Any, ...] | None = None
+        self._before: tuple[object, ...] | None = None
         where = folder()
         if where is None:
             return
@@ -41,7 +41,7 @@ class CachedCompilation:
         if enabled.value and not place.value:
             self._before = place.swap_local(where), least_seconds.swap_local(0.0)
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Restore the settings, and make JAX close the folder if it has opened it."""
         if self._before is not None:
             place, least_seconds, _, keeper = _jax()
@@ -120,7 +120,7 @@ def _jax() -> Any:
         from jax._src import compilation_cache, config
 
         place, least_seconds = config.compilation_cache_dir, config.persistent_cache_min_compile_time_secs
-        known = callable(compilation_cache.reset_cache) and hasattr(compilation_cache, "_cache")
+        known = callable(compilation_cache.reset_cache) and hasattr(compilation_cache, "_cache")  # private: may go
         settings = (place, least_seconds, config.enable_compilation_cache, compilation_cache)
         return settings if known and callable(place.swap_local) else None
     except (ImportError, AttributeError):

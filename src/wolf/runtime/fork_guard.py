@@ -23,6 +23,7 @@ def check() -> None:
 def _before() -> None:
     global _had_threads  # set in the parent: in the child a lock of JAX may be held by a thread that does not exist
     bridge = sys.modules.get("jax._src.xla_bridge")
+    # a private function of JAX, which other versions may lack
     _had_threads = bool(getattr(bridge, "backends_are_initialized", bool)())
 
 

@@ -12,7 +12,6 @@ import inspect
 import types
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ import numpy as np
 NUMBERS = (int, float, np.ndarray, np.generic, jax.Array)
 
 
-def fingerprint(value: Any, code: bool = True) -> str:
+def fingerprint(value: object, code: bool = True) -> str:
     """Hash a value.
 
     Args:
@@ -41,7 +40,7 @@ def fingerprint(value: Any, code: bool = True) -> str:
     return digest.hexdigest()
 
 
-def _parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | memoryview]:
+def _parts(value: object, code: bool, seen: set[int]) -> Iterator[bytes | memoryview]:
     value = bool(value) if isinstance(value, np.bool_) else value
     if value is None or isinstance(value, str | bytes | bool | complex):
         yield f"{type(value).__name__} {value!r}".encode()
@@ -62,7 +61,7 @@ def _parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | memoryvie
         yield from _object_parts(value, code, seen | {id(value)})
 
 
-def _number_parts(value: Any) -> Iterator[bytes | memoryview]:
+def _number_parts(value: object) -> Iterator[bytes | memoryview]:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
     array = np.asarray(value)
@@ -75,9 +74,9 @@ def _number_parts(value: Any) -> Iterator[bytes | memoryview]:
         yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # a view without a copy: states are large
 
 
-def _object_parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | memoryview]:
+def _object_parts(value: object, code: bool, seen: set[int]) -> Iterator[bytes | memoryview]:
     yield _name(value).encode()
-    inside: list[Any] = []
+    inside: list[object] = []
     if isinstance(value, functools.partial):
         inside = [value.func, value.args, value.keywords]
     elif isinstance(value, types.MethodType):
@@ -102,7 +101,7 @@ def _object_parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | me
         yield from _parts(part, code, seen)
 
 
-def _function_inside(fn: types.FunctionType, code: bool) -> list[Any]:
+def _function_inside(fn: types.FunctionType, code: bool) -> list[object]:
     cells = []
     for cell in fn.__closure__ or ():
         try:
@@ -114,7 +113,7 @@ def _function_inside(fn: types.FunctionType, code: bool) -> list[Any]:
     return [fn.__code__ if code and not _is_wolf_code(fn) else None, fn.__defaults__, fn.__kwdefaults__, cells, own]
 
 
-def _is_same_module(value: Any, fn: types.FunctionType) -> bool:
+def _is_same_module(value: object, fn: types.FunctionType) -> bool:
     return isinstance(value, types.FunctionType) and value.__module__ == fn.__module__
 
 
@@ -127,6 +126,6 @@ def _global_names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(_global_names, inner))
 
 
-def _name(value: Any) -> str:
-    named = value if isinstance(value, type | types.ModuleType) or hasattr(value, "__qualname__") else type(value)
-    return f"{type(value).__name__} {getattr(named, '__qualname__', getattr(named, '__name__', ''))}"
+def _name(value: object) -> str:
+    usual = value.__name__ if isinstance(value, types.ModuleType) else type(value).__qualname__
+    return f"{type(value).__name__} {getattr(value, '__qualname__', usual)}"  # functions and classes have one

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-from typing import Any
 
 ARENA_MAX = -8  # M_ARENA_MAX of glibc's malloc.h
 
@@ -19,6 +18,7 @@ def trim_heap() -> None:
 
 def _call_glibc(name: str, *arguments: int) -> None:
     """Call a function of glibc, if the C library has it; others need no such call."""
-    function: Any = getattr(ctypes.CDLL(None), name, None) if os.name == "posix" else None
+    # other C libraries lack the function
+    function = getattr(ctypes.CDLL(None), name, None) if os.name == "posix" else None
     if function is not None:
         function(*arguments)

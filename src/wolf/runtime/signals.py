@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import Any
+from types import FrameType
 
 SIGINT_EXIT_CODE = 130  # what shells report for a program ended by Ctrl-C: 128 and the signal number
 
@@ -43,7 +43,7 @@ def exit_on_sigint() -> None:
         signal.signal(signal.SIGINT, _end)
 
 
-def exit_process(code: Any) -> None:
+def exit_process(code: object) -> None:
     """End the process of the command at once, after flushing its output; return without effect in any other process.
 
     Normal interpreter shutdown takes a third of a second to free the objects of JAX one by one. This function flushes
@@ -68,11 +68,12 @@ def exit_process(code: Any) -> None:
 def _is_program() -> bool:
     """Return whether this process is `wolf` or `python -m wolf`, however `sys.argv` was changed."""
     program = sys.modules.get("__main__")
+    # Python may run without a main module, and a notebook's has neither attribute
     spec, file = getattr(program, "__spec__", None), getattr(program, "__file__", None) or ""
     return getattr(spec, "name", None) == "wolf.__main__" or os.path.basename(file) == "wolf"
 
 
-def _end(number: int, frame: Any) -> None:
+def _end(number: int, frame: FrameType | None) -> None:
     for path in list(unfinished):
         with suppress(OSError):
             os.unlink(path)

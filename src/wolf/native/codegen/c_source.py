@@ -1,13 +1,13 @@
 """A filter as a C file and its header: the state as a struct, `init`, `step`, and a self-test on recorded data."""
 
-from typing import Any
-
 import jax
 import numpy as np
+from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from wolf.native.codegen.c_writer import CWriter, array
 from wolf.native.frontend.trace import StepGraph
-from wolf.native.ir.graph import STEP
+from wolf.native.ir.graph import STEP, Number
+from wolf.native.ir.layout import Output
 
 
 class CSource:
@@ -29,17 +29,19 @@ class CSource:
         self.places = [i for i in self._needed_places() if i not in self.fixed]
         self.members = self._members()
 
-    def _fixed(self) -> dict[int, Any]:
+    def _fixed(self) -> dict[int, Number]:
         """Find the numbers of the state that keep their initial value: constants of the code."""
         layout, mean = self.step.layout, self._mean_leaf()
         same = [i for i, place in enumerate(layout.state) if layout.next_state[i] == place.node]
         return {i: self._start_value(i) for i in same if layout.state[i].leaf != mean}
 
-    def _start_value(self, i: int) -> Any:
+    def _start_value(self, i: int) -> Number:
         graph, layout = self.step.start
         place = self.step.layout.state[i]
         first = sum(int(np.prod(shape, dtype=int)) for shape in self.step.state.shapes[: place.leaf])
-        return graph.value(layout.kept[first + place.entry])
+        value = graph.value(layout.kept[first + place.entry])
+        assert value is not None, "the numbers of the model are constants"
+        return value
 
     def _needed_places(self) -> list[int]:
         """Find the numbers of the state that anything depends on; an unused clock is omitted."""
@@ -161,11 +163,11 @@ void {self.name}_step({arguments});
         groups = {self.step.layout.slots[node.args[0]].group for node in nodes if node.op == "input"}
         return [name for name in ("u", "u_before") if name in groups]
 
-    def _report_fields(self) -> list[tuple[str, Any]]:
+    def _report_fields(self) -> list[tuple[str, Output]]:
         names = jax.tree.unflatten(self.step.saved, self.step.layout.outputs)
         return list(names.items())
 
-    def _type(self, output: Any) -> str:
+    def _type(self, output: Output) -> str:
         return {"f": self.number, "b": "int"}.get(output.kind, "int32_t")
 
     def code(self, data: tuple[np.ndarray, np.ndarray | None, np.ndarray]) -> str:
@@ -263,11 +265,13 @@ int main(void) {{
 """
 
 
-def _key_name(key: Any) -> str:
-    return str(getattr(key, "name", getattr(key, "idx", getattr(key, "key", key))))
+def _key_name(key: GetAttrKey | SequenceKey | DictKey | FlattenedIndexKey) -> str:
+    if isinstance(key, GetAttrKey):
+        return key.name
+    return str(key.idx if isinstance(key, SequenceKey) else key.key)
 
 
-def _brackets(output: Any) -> str:
+def _brackets(output: Output) -> str:
     return f"[{output.size}]" if output.shape else ""
 
 

@@ -1,7 +1,6 @@
 """Lines of an LLVM function: names, types and constants, for one number or for several per register."""
 
 import struct
-from typing import Any
 
 
 class InstructionWriter:
@@ -49,7 +48,7 @@ class InstructionWriter:
         self.lines.append(f"{label}:")
         self.label = label
 
-    def literal(self, value: Any, kind: str) -> str:
+    def literal(self, value: float, kind: str) -> str:
         """Format a constant, in all lanes."""
         if kind == "b":
             one = "true" if value else "false"

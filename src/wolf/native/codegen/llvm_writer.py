@@ -63,14 +63,14 @@ class Writer(InstructionWriter):
         node = self.graph.nodes[number]
         return number in self.homes or (node.op == "part" and node.args[0] in self.names)
 
-    def fill(self, base: str, numbers: Sequence[int], at: Sequence[int], lasts: bool = True) -> None:
+    def fill(self, base: str, numbers: Sequence[int], at: Sequence[int], persistent: bool = True) -> None:
         """Store numbers at offsets behind an address, each from a register or from memory.
 
         Args:
             base: the address.
             numbers: nodes.
             at: the offset of each.
-            lasts: whether they stay there until the next step, so that others may read them there.
+            persistent: whether they stay there until the next step, so that others may read them there.
         """
         many = len(numbers) >= copy_tables.MIN_NUMBERS
         moved: list[tuple[int, Home]] = []
@@ -80,7 +80,7 @@ class Writer(InstructionWriter):
                 continue
             target = self.define(f"getelementptr {self.types['f']}, ptr {base}, i64 {place}")
             self.add(f"store {self.types['f']} {self.name(number)}, ptr {target}, align 8")
-            if many and lasts and self.graph.nodes[number].op != "const":
+            if many and persistent and self.graph.nodes[number].op != "const":
                 self.homes[number] = Home(base, place)
         copy_tables.move(self, base, moved)
 

@@ -286,8 +286,8 @@ class _Run:
     def _store_many(self, here: list[str], numbers: list[int]) -> None:
         """Store an array from wherever its numbers are."""
         if self.lanes == 1:
-            self.out.fill(here[0], numbers, range(len(numbers)), lasts=False)
+            self.out.fill(here[0], numbers, range(len(numbers)), persistent=False)
             return
         interleaved = self.out.matrix(1, len(numbers))
-        self.out.fill(interleaved, numbers, range(len(numbers)), lasts=False)
+        self.out.fill(interleaved, numbers, range(len(numbers)), persistent=False)
         simd_lanes.scatter_lanes(self.out, here, interleaved, len(numbers))

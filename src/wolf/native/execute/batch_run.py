@@ -1,7 +1,6 @@
 """Runs of whole series in native code, the counterpart of `wolf.execution.xla_batching`."""
 
 import os
-from typing import Any
 
 import jax
 import numpy as np
@@ -9,13 +8,18 @@ import numpy as np
 from wolf.beliefs import Gaussian
 from wolf.native.execute.executable import LANES, NativeProgram, run_rows
 from wolf.native.frontend.loo_step import BELIEFS
+from wolf.numerics.pytree import PyTree
 
 ROWS_PER_THREAD = 5_000  # series times steps from which a further thread is worth its start
 
 
 def run_one(
-    ready: NativeProgram, ys: np.ndarray, us: np.ndarray | None, state: Any = None, u_before: np.ndarray | None = None
-) -> tuple[Any, Any]:
+    ready: NativeProgram,
+    ys: np.ndarray,
+    us: np.ndarray | None,
+    state: PyTree = None,
+    u_before: np.ndarray | None = None,
+) -> tuple[PyTree, PyTree]:
     """Filter one series.
 
     Args:
@@ -44,9 +48,9 @@ def run_many(
     us: np.ndarray | None,
     lengths: np.ndarray | None,
     threads: int | None,
-    state: Any = None,
+    state: PyTree = None,
     u_before: np.ndarray | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[PyTree, PyTree]:
     """Filter many series, eight per register, on several threads.
 
     Args:
@@ -112,7 +116,7 @@ def run_smoother(
 
 def reweight_leave_one_out(
     ready: NativeProgram,
-    memory: Any,
+    memory: PyTree,
     ys: np.ndarray,
     change: np.ndarray,
     beliefs: tuple[Gaussian, Gaussian, Gaussian],

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from wolf.native.frontend.signature import Signature
 from wolf.native.frontend.trace import StepFacts
-from wolf.numerics.pytree import plain_functions
+from wolf.numerics.pytree import PyTree, plain_functions
 from wolf.runtime import compilation_cache
 
 HASH_BYTES = 32  # of SHA-256, at the beginning of each file
@@ -70,7 +70,7 @@ def load_metadata(key: str | None) -> StepFacts | None:
     return None
 
 
-def _template(structure: Any) -> Any:
+def _template(structure: PyTreeDef) -> PyTree:
     """Return a pytree of this structure: JAX's own description of a structure cannot be pickled."""
     return jax.tree.unflatten(structure, range(structure.num_leaves))
 
@@ -124,14 +124,14 @@ def _describe(signature: Signature) -> str | None:
     parts = [
         str(signature.structure),
         save,
-        repr([getattr(signature, name) for name in ("shapes", "varying", "pattern", "dtype")]),
+        repr([signature.shapes, signature.varying, signature.pattern, signature.dtype]),
     ]
     parts += [repr((signature.update_first, signature.inputs, signature.general, signature.back))]
     parts += [str(signature.state), _versions()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _recorder_name(save: Any) -> str | None:
+def _recorder_name(save: object) -> str | None:
     """Name a recorder; None for one that is not part of wolf, or has no name."""
     if isinstance(save, str):
         return save
@@ -143,7 +143,7 @@ def _recorder_name(save: Any) -> str | None:
     return repr(save) if dataclasses.is_dataclass(save) else type(save).__qualname__
 
 
-def _is_foreign(structure: Any) -> bool:
+def _is_foreign(structure: PyTreeDef) -> bool:
     """Return whether a structure contains anything that is not part of wolf, or an address."""
     text = str(structure)
     return " at 0x" in text or "<function" in text or "<lambda>" in text

@@ -22,6 +22,7 @@ from wolf.native.frontend.signature import Arguments, Signature
 from wolf.native.frontend.trace import StepFacts, StepGraph, row_shapes, trace
 from wolf.native.ir.graph import TooLargeError
 from wolf.native.ir.layout import entries, full_index
+from wolf.numerics.pytree import PyTree
 
 MAX_OPERATIONS = 40_000  # operations of a step; above that XLA compiles much faster, and its loops are about as fast
 LANES = 8  # series per register: 512 bits of double precision
@@ -50,7 +51,7 @@ class Compiled:
         self.signature, self.facts, self._step = signature, facts, step
         self.dtype = np.dtype(signature.dtype)
         self.num_kept = facts.num_kept
-        self._runs: dict[tuple, Any] = {}
+        self._runs: dict[tuple, Callable] = {}
         self._loaded: dict[str, llvm_jit.JitModule] = {}
 
     @property
@@ -76,17 +77,18 @@ class Compiled:
             return self._loaded[part].address
 
     @cached_property
-    def _prepare(self) -> Any:
+    def _prepare(self) -> Callable:
         return llvm_jit.function(self.preparing, ctypes.c_void_p, ctypes.c_void_p)
 
-    def _each(self, part: str) -> Any:
+    def _each(self, part: str) -> Callable:
         """Return the function that prepares many models in one call."""
         kinds = (ctypes.c_void_p, ctypes.c_int64) * 2
         return llvm_jit.function(self._loaded[part].address_with_suffix("_each"), *kinds, ctypes.c_int64)
 
     @cached_property
-    def _prepare_each(self) -> Any:
-        return self.preparing and self._each("prepare")
+    def _prepare_each(self) -> Callable:
+        _ = self.preparing  # loads the module
+        return self._each("prepare")
 
     @property
     def preparing(self) -> int:
@@ -94,8 +96,9 @@ class Compiled:
         return self.address("prepare", lambda name: write_once(self.step.graph, self.step.layout, name))
 
     @cached_property
-    def _start_each(self) -> Any:
-        return self.address("start", lambda name: write_once(*self.step.start, name)) and self._each("start")
+    def _start_each(self) -> Callable:
+        self.address("start", lambda name: write_once(*self.step.start, name))
+        return self._each("start")
 
     @cached_property
     def call(self) -> Any:
@@ -137,7 +140,7 @@ class Compiled:
             np.concatenate(counts or empty, axis=1).astype(np.int32, "C", copy=False),
         )
 
-    def unpack(self, numbers: np.ndarray, counts: np.ndarray) -> Any:
+    def unpack(self, numbers: np.ndarray, counts: np.ndarray) -> PyTree:
         """Unpack a state from its vectors, or many from their rows."""
         at, leaves = {"f": 0, "i": 0}, []
         for shape, dtype, half in zip(*self.facts.state[1:], strict=True):
@@ -164,7 +167,7 @@ class Compiled:
         shapes = [s for s, varies in zip(self.signature.shapes, self.signature.varying, strict=True) if varies]
         return own | {f"{when}{i}": len(s) for i, s in enumerate(shapes) for when in ("now", "before")}
 
-    def run(self, lanes: int, own_model: bool, ragged: bool) -> Any:
+    def run(self, lanes: int, own_model: bool, ragged: bool) -> Callable:
         """Return the function over series and steps."""
         key = (lanes, own_model, ragged)
         with _lock:
@@ -222,7 +225,7 @@ def _trace_or_reason(signature: Signature) -> Compiled | str:
 _names = itertools.count()
 
 
-def _for_rows(call: Any, source: np.ndarray, target: np.ndarray) -> None:
+def _for_rows(call: Callable, source: np.ndarray, target: np.ndarray) -> None:
     call(source.ctypes.data, source.strides[0], target.ctypes.data, target.strides[0], len(source))
 
 
@@ -269,7 +272,7 @@ def run_rows(
     lengths: np.ndarray | None = None,
     threads: int = 1,
     outputs: list[np.ndarray] | None = None,
-) -> Any:
+) -> PyTree:
     """Run series through a compiled step.
 
     Args:

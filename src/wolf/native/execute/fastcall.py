@@ -7,8 +7,8 @@ Everything it uses is part of Python's stable interface since 3.11.
 
 import ctypes
 import hashlib
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from wolf.native.codegen.step_loop import HEAD
 from wolf.native.execute import disk_cache, llvm_jit
@@ -113,11 +113,11 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-_referenced: list[Any] = []  # never freed: the interpreter holds pointers to these
+_referenced: list[object] = []  # never freed: the interpreter holds pointers to these
 
 
 @cache
-def fastcall(number: str) -> Any:
+def fastcall(number: str) -> Callable:
     """Compile the function `(table, y, report)`, or with a fourth argument the address of a model's new numbers.
 
     It returns False without effect if y or the report have another size than the step's, or if the new numbers are not

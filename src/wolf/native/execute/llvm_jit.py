@@ -3,12 +3,15 @@
 import ctypes
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wolf.runtime.gc_pause import gc_paused
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
 
 OPTIMIZATION_LEVEL = 2  # optimisation level; 3 takes longer and gains nothing for straight-line code
 LARGE_MODULE_LEVEL = 1  # level for large modules: the same code in three quarters of the time
@@ -74,7 +77,7 @@ class JitModule(NamedTuple):
     """A function in memory: its address, and the engine that owns it; it is freed with the last reference."""
 
     address: int
-    backend: Any
+    backend: "llvm.ExecutionEngine"
     name: str
 
     def address_with_suffix(self, suffix: str) -> int:
@@ -118,13 +121,13 @@ def available() -> str | None:
     return None
 
 
-def function(address: int, *kinds: Any) -> Any:
+def function(address: int, *kinds: type) -> Callable[..., None]:
     """Wrap the address of a function without a result; it runs without Python's global lock."""
     return ctypes.CFUNCTYPE(None, *kinds)(address)
 
 
 @cache
-def _host() -> tuple[Any, str, str]:
+def _host() -> tuple["llvm.Target", str, str]:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -132,7 +135,7 @@ def _host() -> tuple[Any, str, str]:
     return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _target(speed: int = OPTIMIZATION_LEVEL) -> Any:
+def _target(speed: int = OPTIMIZATION_LEVEL) -> "llvm.TargetMachine":
     """Create a description of this machine for the compiler."""
     target, name, features = _host()
     return target.create_target_machine(cpu=name, features=features, opt=speed)

@@ -1,13 +1,16 @@
 """Steps of a single series, one measurement at a time."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from wolf.interfaces import Filter
 from wolf.native.codegen.step_loop import HEAD
 from wolf.native.execute.executable import NativeProgram, make_table
 from wolf.native.frontend.signature import Arguments, flatten_model
+from wolf.native.ir.layout import StateShape
+from wolf.statespace import Model
 
 
 class SingleStep:
@@ -26,14 +29,14 @@ class SingleStep:
 
     def __init__(
         self,
-        model: Any,
-        method: Any,
+        model: Model,
+        method: Filter,
         dtype: str,
         update_first: bool,
         inputs: int | None,
         save: Hashable,
         general: frozenset[str] = frozenset(),
-        state: Any = None,
+        state: StateShape | None = None,
     ):
         given = flatten_model([model], method, dtype, update_first, inputs, save, general, state)
         self.ready = NativeProgram(given)
@@ -82,9 +85,10 @@ class SingleStep:
         if not self.call(self.address, y, report):
             raise ValueError(f"a measurement of {len(y)} coordinates does not fit this model")
 
-    def overwrite(self, values: dict[str, Any]) -> bool:
+    def overwrite(self, values: Mapping[str, Any]) -> bool:
         """Replace the values of model fields; return False if one is not an array of numbers of the same shape."""
         for name, value in values.items():
+            # the user gives the values, of any array library
             if getattr(value, "shape", None) != self.fields[name].shape or value.dtype.kind != "f":
                 return False
             self.fields[name][...] = value

@@ -12,8 +12,9 @@ from wolf.native.frontend import derived_ops
 from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, constants, each, fold, values_of
 from wolf.native.ir.graph import Graph
 from wolf.native.kernels import cholesky, matmul
+from wolf.numerics.jaxpr import ClosedJaxpr, Equation
 
-TranslateInner = Callable[[Graph, Any, Sequence[Ids]], list[Ids]]  # translates an inner program
+TranslateInner = Callable[[Graph, ClosedJaxpr, Sequence[Ids]], list[Ids]]  # translates an inner program
 MAX_LOOP_ITERATIONS = 200  # iterations of a loop translate_inner a step, which is unrolled
 
 
@@ -24,7 +25,7 @@ def _by_position(inputs: list[Ids], primitive: Any, params: dict, known_inputs: 
     return inputs[0].ravel()[moved]
 
 
-def _quotient(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _quotient(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     """Divide; an array divided by a scalar is multiplied by its inverse, as in XLA."""
     a, b = inputs
     shape = equation.outvars[0].aval.shape
@@ -34,7 +35,7 @@ def _quotient(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: T
     return [each(lambda x, y: graph.apply("div", x, y), [a, b], shape)]
 
 
-def _dot(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _dot(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
     a, b = inputs
     rows = [axis for axis in range(a.ndim) if axis not in (*left, *left_batch)]
@@ -63,7 +64,7 @@ def _inner(graph: Graph, row: list[int], column: list[int]) -> int:
     return fold(graph, "add", [graph.apply("mul", x, y) for x, y in zip(row, column, strict=True)])
 
 
-def _cond(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _cond(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     index, *operands = inputs
     branches = equation.params["branches"]
     if len(branches) != 2:
@@ -73,7 +74,7 @@ def _cond(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: Trans
         which = graph.apply("ge", which, graph.constant(1, "i"), kind="b")
     shapes = [var.aval.shape for var in equation.outvars]
 
-    def run(branch: Any) -> list[int]:
+    def run(branch: ClosedJaxpr) -> list[int]:
         return [number for ids in translate_inner(graph, branch, operands) for number in ids.ravel().tolist()]
 
     chosen = graph.choose(which, [partial(run, branch) for branch in branches])
@@ -81,7 +82,7 @@ def _cond(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: Trans
     return [np.array(chosen[a:b], np.int64).reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]
 
 
-def _scan(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _scan(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     params = equation.params
     length, fixed, carried = params["length"], params["num_consts"], params["num_carry"]
     if length > MAX_LOOP_ITERATIONS:
@@ -96,7 +97,7 @@ def _scan(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: Trans
     return [*carry, *(np.stack(column) for column in zip(*kept, strict=True))]
 
 
-def _while(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _while(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     params = equation.params
     a, b = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     carry = inputs[b:]
@@ -111,7 +112,7 @@ def _while(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: Tran
     raise UnsupportedOperationError("a long loop translate_inner a step")
 
 
-def _indexed(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _indexed(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     """Gather, slice or take at constant indices."""
     indices = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs[1:], equation.invars[1:], strict=True)]
     if any(value is None for value in indices):
@@ -122,7 +123,7 @@ def _indexed(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: Tr
     return [_by_position(inputs, equation.primitive, params, [i for i in indices if i is not None])]
 
 
-def _update_slice(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _update_slice(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     """Write an array into another one at constant indices."""
     target, new, *at = inputs
     indices = [values_of(graph, ids, np.int32) for ids in at]
@@ -134,7 +135,7 @@ def _update_slice(graph: Graph, equation: Any, inputs: list[Ids], translate_inne
     return [result]
 
 
-def _scatter(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _scatter(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     """Write to, or add to, entries at constant indices."""
     target, indices, updates = inputs
     where = values_of(graph, indices, np.int32)
@@ -154,14 +155,14 @@ def _scatter(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: Tr
     return [result.reshape(target.shape)]
 
 
-def _adding(equation: Any) -> dict:
+def _adding(equation: Equation) -> dict:
     program = jax.make_jaxpr(lambda x, i, u: x.at[i].add(u))(np.zeros(2, np.float32), 0, np.float32(1))
     like = next(e for e in program.jaxpr.eqns if e.primitive.name == "scatter-add" or e.primitive.name == "scatter_add")
     own = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
     return {**like.params, **{name: equation.params[name] for name in own}}
 
 
-def _split(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _split(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     """Split one array into several."""
     params, (ids,) = equation.params, inputs
     axis = params.get("axis", 0)
@@ -170,14 +171,16 @@ def _split(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: Tran
     return np.split(ids, np.cumsum(params["sizes"])[:-1], axis)
 
 
-def _iota(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _iota(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     out, along = equation.outvars[0].aval, equation.params["dimension"]
     shape = [1] * len(out.shape)
     shape[along] = out.shape[along]
     return [constants(graph, np.broadcast_to(np.arange(out.shape[along], dtype=out.dtype).reshape(shape), out.shape))]
 
 
-def _cumulative(op: str, graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _cumulative(
+    op: str, graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner
+) -> list[Ids]:
     ids, axis = inputs[0], equation.params["axis"]
     rows = np.moveaxis(ids, axis, -1).copy()
     rows = rows[..., ::-1] if equation.params["reverse"] else rows
@@ -188,25 +191,25 @@ def _cumulative(op: str, graph: Graph, equation: Any, inputs: list[Ids], transla
     return [np.moveaxis(rows, -1, axis)]
 
 
-def _cholesky(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _cholesky(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     (ids,) = inputs
     if graph.loops and ids.ndim == 2 and len(ids) >= cholesky.MIN_ROWS and matmul.is_full(graph, ids):
         return [cholesky.translate(graph, ids)]
     return [derived_ops.per_matrix(partial(derived_ops.cholesky, graph), ids)]
 
 
-def _triangular(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _triangular(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     return [derived_ops.triangular_solve(graph, inputs[0], inputs[1], equation.params)]
 
 
-def _platform(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+def _platform(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     """Choose the branch of the CPU among platforms."""
     platforms = equation.params["platforms"]
     index = next((i for i, names in enumerate(platforms) if names is None or "cpu" in names), 0)
     return [constants(graph, np.int32(index))]
 
 
-STRUCTURED_OPS: dict[str, Callable[[Graph, Any, list[Ids], TranslateInner], list[Ids]]] = {
+STRUCTURED_OPS: dict[str, Callable[[Graph, Equation, list[Ids], TranslateInner], list[Ids]]] = {
     "div": _quotient,
     "dot_general": _dot,
     "cond": _cond,

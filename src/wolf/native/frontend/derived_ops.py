@@ -1,7 +1,6 @@
 """Functions composed of simpler operations."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -82,7 +81,7 @@ def _factorise(graph: Graph, a: list[list[int]]) -> tuple[list[list[int]], int]:
     return lower, fine
 
 
-def triangular_solve(graph: Graph, a: np.ndarray, b: np.ndarray, params: dict[str, Any]) -> np.ndarray:
+def triangular_solve(graph: Graph, a: np.ndarray, b: np.ndarray, params: dict) -> np.ndarray:
     """Solve A X = B or X A = B for a triangular A."""
     batch, rows, columns = b.shape[:-2], *b.shape[-2:]
     left, right = a.reshape(-1, *a.shape[-2:]), b.reshape(-1, rows, columns)

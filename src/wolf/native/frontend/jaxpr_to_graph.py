@@ -8,7 +8,6 @@ unknown numbers) raise `UnsupportedOperationError`, and the caller runs the func
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from wolf.native.ir.graph import Graph
 from wolf.native.kernels import shifted_inverse_loops as _registered  # noqa: F401
 from wolf.native.kernels.registry import translation_of
 from wolf.numerics.jax_compat import enable_x64
+from wolf.numerics.jaxpr import ClosedJaxpr, Equation, Jaxpr, Variable
 from wolf.numerics.native_kernel import kernel_key
 
 IDENTITIES = frozenset(("stop_gradient", "copy", "copy_p", "optimization_barrier", "name", "reduce_precision"))
@@ -45,7 +45,7 @@ REDUCTIONS = {
 }
 
 
-def translate(graph: Graph, program: Any, inputs: Sequence[Ids]) -> list[Ids]:
+def translate(graph: Graph, program: ClosedJaxpr, inputs: Sequence[Ids]) -> list[Ids]:
     """Add a program to a graph.
 
     Args:
@@ -60,11 +60,13 @@ def translate(graph: Graph, program: Any, inputs: Sequence[Ids]) -> list[Ids]:
     return _run(graph, program.jaxpr, [*literals, *inputs])
 
 
-def _run(graph: Graph, jaxpr: Any, arguments: Sequence[Ids]) -> list[Ids]:
-    values: dict[Any, Ids] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments, strict=True))
+def _run(graph: Graph, jaxpr: Jaxpr, arguments: Sequence[Ids]) -> list[Ids]:
+    values: dict[Variable, Ids] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments, strict=True))
 
-    def read(var: Any) -> Ids:
-        return constants(graph, np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else values[var]
+    def read(var: Variable) -> Ids:
+        return (
+            constants(graph, np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else values[var]
+        )  # a literal
 
     for equation in jaxpr.eqns:
         results = _apply(graph, equation, [read(var) for var in equation.invars])
@@ -72,7 +74,7 @@ def _run(graph: Graph, jaxpr: Any, arguments: Sequence[Ids]) -> list[Ids]:
     return [read(var) for var in jaxpr.outvars]
 
 
-def _apply(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
+def _apply(graph: Graph, equation: Equation, inputs: list[Ids]) -> list[Ids]:
     name, params = equation.primitive.name, equation.params
     out = equation.outvars[0].aval
     if name in INNER_PROGRAM_PARAMS:
@@ -80,7 +82,7 @@ def _apply(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
         results = None if key is None else translation_of(key)(graph, inputs)
         if results is not None:
             return results
-        inner = params[INNER_PROGRAM_PARAMS[name]]
+        inner = params[INNER_PROGRAM_PARAMS[name]]  # closed or open, according to the version of JAX
         return translate(graph, inner, inputs) if hasattr(inner, "consts") else _run(graph, inner, inputs)
     if name in IDENTITIES:
         return list(inputs)
@@ -97,7 +99,7 @@ def _apply(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
     return _evaluate(graph, equation, inputs)
 
 
-def _evaluate(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
+def _evaluate(graph: Graph, equation: Equation, inputs: list[Ids]) -> list[Ids]:
     """Evaluate a primitive by JAX, where all its arguments are constants."""
     values = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs, equation.invars, strict=True)]
     if any(value is None for value in values):

@@ -1,19 +1,21 @@
 """Leave-one-out reweighting of one measurement (`wolf.engine.loo_reweighting`) as native code; rows are independent."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.engine.loo_reweighting import loo_weight
 from wolf.native.frontend.signature import LooSpec, Signature
+from wolf.numerics.pytree import PyTree
+from wolf.statespace import Model
 
 BELIEFS = ("before", "after", "whole")  # predicted, filtered, smoothed
 
 
-def row_shapes(signature: Signature, model: Any) -> dict[str, tuple[int, ...]]:
+def row_shapes(signature: Signature, model: Model) -> dict[str, tuple[int, ...]]:
     """Return the shape of a row of each array that is read; the final memory of the noise model is the same in all."""
     assert isinstance(signature.back, LooSpec)
     size, measured = model.state_dim, model.obs_dim
@@ -29,7 +31,7 @@ def make_step(signature: Signature) -> Callable:
     size, back = len(signature.shapes), signature.back
     assert isinstance(back, LooSpec)
 
-    def step(*flat: Any) -> Any:
+    def step(*flat: Array) -> tuple[Gaussian, PyTree]:
         model, (moments, rule) = jax.tree.unflatten(signature.structure, flat[size : 2 * size])
         given = dict(zip(row_shapes(signature, model), flat[2 * size + 2 :], strict=True))
         leaves = [given[f"memory{i}"].reshape(shape) for i, shape in enumerate(back.shapes)]

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from wolf.native.ir.graph import Graph, Kind
 
@@ -15,7 +15,7 @@ class UnsupportedOperationError(Exception):
     """A function has no form as straight-line code; the message gives the reason."""
 
 
-def constants(graph: Graph, value: Any) -> Ids:
+def constants(graph: Graph, value: npt.ArrayLike) -> Ids:
     """Create constant nodes."""
     array = np.asarray(value)
     kind = number_kind(array.dtype)
@@ -23,15 +23,15 @@ def constants(graph: Graph, value: Any) -> Ids:
     return np.array(ids, np.int64).reshape(array.shape)
 
 
-def number_kind(dtype: Any) -> Kind:
+def number_kind(dtype: npt.DTypeLike) -> Kind:
     """Return the kind of number that represents a dtype."""
-    dtype = np.dtype(dtype) if not hasattr(dtype, "kind") else dtype
+    dtype = np.dtype(dtype)
     if dtype.kind not in "fib":
         raise UnsupportedOperationError(f"numbers of type {dtype}")
     return dtype.kind
 
 
-def values_of(graph: Graph, ids: Ids, dtype: Any) -> np.ndarray | None:
+def values_of(graph: Graph, ids: Ids, dtype: npt.DTypeLike) -> np.ndarray | None:
     """Return the values of nodes; None if one is not a constant."""
     found = [graph.value(number) for number in ids.ravel().tolist()]
     if any(value is None for value in found):

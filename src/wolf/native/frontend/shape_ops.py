@@ -1,14 +1,14 @@
 """Translation of primitives that only move entries: applied to node numbers."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError
+from wolf.numerics.jaxpr import ArrayType
 
 
-def _pad(inputs: list[Ids], params: dict, out: Any) -> Ids:
+def _pad(inputs: list[Ids], params: dict, out: ArrayType) -> Ids:
     ids, filler = inputs
     padded = np.full(out.shape, filler.item(), np.int64)
     config = params["padding_config"]
@@ -22,20 +22,20 @@ def _pad(inputs: list[Ids], params: dict, out: Any) -> Ids:
     return padded
 
 
-def _broadcast(inputs: list[Ids], params: dict, out: Any) -> Ids:
+def _broadcast(inputs: list[Ids], params: dict, out: ArrayType) -> Ids:
     shape = [1] * len(out.shape)
     for axis, to in enumerate(params["broadcast_dimensions"]):
         shape[to] = inputs[0].shape[axis]
     return np.broadcast_to(inputs[0].reshape(shape), out.shape)
 
 
-def _slice(inputs: list[Ids], params: dict, out: Any) -> Ids:
+def _slice(inputs: list[Ids], params: dict, out: ArrayType) -> Ids:
     strides = params["strides"] or (1,) * inputs[0].ndim
     cuts = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
     return inputs[0][tuple(slice(*cut) for cut in cuts)]
 
 
-SHAPE_OPS: dict[str, Callable[[list[Ids], dict, Any], Ids]] = {
+SHAPE_OPS: dict[str, Callable[[list[Ids], dict, ArrayType], Ids]] = {
     "broadcast_in_dim": _broadcast,
     "reshape": lambda inputs, params, out: inputs[0].reshape(out.shape),
     "squeeze": lambda inputs, params, out: inputs[0].reshape(out.shape),

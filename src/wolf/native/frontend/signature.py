@@ -7,14 +7,15 @@ model; which entries are 0 or 1, and which are equal within an array, is part of
 import dataclasses
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from wolf.native.frontend.node_arrays import UnsupportedOperationError
 from wolf.native.ir.layout import StateShape
-from wolf.statespace import time_axes
+from wolf.numerics.pytree import PyTree
+from wolf.statespace import Model, time_axes
 from wolf.statespace.array_fields import replace
 
 MAX_LEAF_ENTRIES = 2_500  # entries of an array of the model: 50 x 50
@@ -42,7 +43,7 @@ class LooSpec:
         shapes: of its leaves.
     """
 
-    memory: Any
+    memory: PyTreeDef
     shapes: tuple[tuple[int, ...], ...]
 
 
@@ -65,7 +66,7 @@ class Signature:
             reweighting, with linearization and noise model in its place. None for a filter step.
     """
 
-    structure: Any
+    structure: PyTreeDef
     shapes: tuple[tuple[int, ...], ...]
     varying: tuple[bool, ...]
     pattern: tuple[bytes, ...]
@@ -113,8 +114,8 @@ class Arguments:
 
 
 def flatten_model(
-    models: Sequence[Any],
-    method: Any,
+    models: Sequence[Model],
+    method: PyTree,
     dtype: str,
     update_first: bool,
     inputs: int | None,
@@ -127,7 +128,7 @@ def flatten_model(
 
     Args:
         models: adapted to the method; of equal shapes.
-        method: a filter.
+        method: a filter, or what takes its place according to `back`.
         dtype: precision of the run.
         update_first: order of prediction and update.
         inputs: number of inputs u, or None.
@@ -138,12 +139,10 @@ def flatten_model(
     """
     model = models[0]
     axes = time_axes(model)
-    still = replace(model, **{name: getattr(model, name)[0] for name in axes}) if axes else model
-    rule = getattr(method, "noise", None)  # a linearization, for a smoother step, has no noise model
+    still = replace(model, **{name: vars(model)[name][0] for name in axes}) if axes else model
+    rule = method.noise if back is None else None
     timed = () if rule is None else rule.time_varying_fields
-    fixed = (
-        replace(method, noise=replace(rule, **{name: getattr(rule, name)[0] for name in timed})) if timed else method
-    )
+    fixed = replace(method, noise=replace(rule, **{name: vars(rule)[name][0] for name in timed})) if timed else method
     each = [jax.tree.flatten((one, method)) for one in models]
     shapes_of = {(structure, tuple(map(np.shape, found))) for found, structure in each}
     if len(shapes_of) > 1:
@@ -177,7 +176,7 @@ def flatten_model(
     return Arguments(signature, leaves)
 
 
-def _general_leaves(model: Any, method: Any, general: frozenset[str]) -> tuple[tuple[int, str], ...]:
+def _general_leaves(model: Model, method: PyTree, general: frozenset[str]) -> tuple[tuple[int, str], ...]:
     """Find the leaves of some of the model's fields."""
     found: list[tuple[int, str]] = []
     for name in sorted(general):
@@ -213,7 +212,7 @@ def _codes(leaf: np.ndarray, general: bool) -> bytes:
         raise UnsupportedOperationError(f"an array of {size} entries in the model")
     if general:
         return np.arange(2, size + 2, dtype=np.int16).tobytes()
-    seen: dict[Any, int] = {(0.0,) * len(leaf): 0, (1.0,) * len(leaf): 1}
+    seen: dict[tuple[float, ...], int] = {(0.0,) * len(leaf): 0, (1.0,) * len(leaf): 1}
     columns = map(tuple, leaf.T.tolist())
     return np.array([seen.setdefault(column, len(seen)) for column in columns], np.int16).tobytes()
 

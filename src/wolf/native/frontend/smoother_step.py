@@ -1,17 +1,19 @@
 """One step of the smoother as native code, from the belief of the next step to that of this one."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.engine.smoother import step_back
 from wolf.native.frontend.signature import Signature, SmootherSpec
+from wolf.numerics.pytree import PyTree
+from wolf.statespace import Model
 
 
-def row_shapes(signature: Signature, model: Any) -> dict[str, tuple[int, ...]]:
+def row_shapes(signature: Signature, model: Model) -> dict[str, tuple[int, ...]]:
     """Return the shape of a row of each array that a smoother step reads."""
     assert isinstance(signature.back, SmootherSpec)
     size = model.state_dim
@@ -26,7 +28,7 @@ def make_step(signature: Signature) -> Callable:
     """Make the function to trace, of flat arguments: leaves of the model twice, the later belief, rows."""
     size = len(signature.shapes)
 
-    def step(*flat: Any) -> Any:
+    def step(*flat: Array) -> tuple[Gaussian, PyTree]:
         model, moments = jax.tree.unflatten(signature.structure, flat[:size])
         later = Gaussian(*flat[2 * size : 2 * size + 2])
         given = dict(zip(row_shapes(signature, model), flat[2 * size + 2 :], strict=True))

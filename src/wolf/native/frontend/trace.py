@@ -1,24 +1,30 @@
 """Tracing of one filter step to a graph and a layout, once per signature."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jax.tree_util import PyTreeDef
 
 from wolf.beliefs import Gaussian
 from wolf.engine import scan
-from wolf.engine.recorders import RECORDERS
+from wolf.engine.recorders import RECORDERS, DescribingRecorder
+from wolf.interfaces import State
 from wolf.native.frontend import derived_ops, loo_step, smoother_step
 from wolf.native.frontend.jaxpr_to_graph import translate
 from wolf.native.frontend.node_arrays import UnsupportedOperationError, number_kind
 from wolf.native.frontend.signature import LooSpec, Signature, count_values, num_parameters
 from wolf.native.ir.graph import ONCE, STEP, Graph
 from wolf.native.ir.layout import Layout, Output, Place, Slot, StateShape, entries, full_index
+from wolf.numerics.jaxpr import ClosedJaxpr, Jaxpr, array_shapes, inner_jaxprs
 from wolf.numerics.linalg import scalar_code_mode
 from wolf.numerics.precision import precision
+from wolf.numerics.pytree import PyTree
 
 MAX_ENTRIES = 500_000  # array entries that a step computes, before folding
 COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
@@ -37,11 +43,11 @@ class StepFacts:
         num_start: how many numbers make up the initial state of a model.
         operations: number of operations of a step.
         obs_dim: number of coordinates of a measurement.
-        described: what a recorder with a method `describe` returned for the first step.
+        described: what a `DescribingRecorder` returned for the first step.
     """
 
     state: StateShape
-    saved: Any
+    saved: PyTreeDef
     outputs: list[Output]
     groups: list[str]
     num_kept: int
@@ -63,13 +69,13 @@ class StepGraph:
         operations: number of operations of a step.
         start: graph and layout of the initial state of a model.
         obs_dim: number of coordinates of a measurement.
-        described: what a recorder with a method `describe` returned for the first step.
+        described: what a `DescribingRecorder` returned for the first step.
     """
 
     graph: Graph
     layout: Layout
     state: StateShape
-    saved: Any
+    saved: PyTreeDef
     operations: int
     start: tuple[Graph, Layout]
     obs_dim: int = 0
@@ -124,19 +130,15 @@ def trace(signature: Signature, values: np.ndarray | None = None) -> StepGraph:
     return step
 
 
-def _count_entries(program: Any) -> int:
+def _count_entries(program: Jaxpr) -> int:
     """Count the array entries that a program computes, loops once: a cheap size check before translation."""
     total = 0
     for equation in program.eqns:
-        total += sum(getattr(var.aval, "size", 1) for var in equation.outvars)
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple | list) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                total += _count_entries(inner) if hasattr(inner, "eqns") else 0
+        total += sum(map(math.prod, array_shapes(equation.outvars))) + sum(map(_count_entries, inner_jaxprs(equation)))
     return total
 
 
-def _abstract(signature: Signature) -> list[Any]:
+def _abstract(signature: Signature) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct(shape, signature.dtype) for shape in signature.shapes]
 
 
@@ -150,7 +152,7 @@ def row_shapes(signature: Signature) -> dict[str, tuple[int, ...]]:
 
 
 def _make_start(signature: Signature) -> Callable:
-    def start(*leaves: Any) -> Any:
+    def start(*leaves: Array) -> PyTree:
         model, method = jax.tree.unflatten(signature.structure, leaves)
         if signature.back is not None:  # the smoother starts from a belief outside the model; this one has its shapes
             return Gaussian(*map(jnp.asarray, model.prior))
@@ -159,13 +161,12 @@ def _make_start(signature: Signature) -> Callable:
     return start
 
 
-def _make_step(signature: Signature, structure: Any, descriptions: list[Any]) -> Callable:
+def _make_step(signature: Signature, structure: PyTreeDef, descriptions: list[Any]) -> Callable:
     """Make the step a function of flat arguments: leaves before and after the transition, state, y, u, u before."""
     keep: Any = RECORDERS[signature.save] if isinstance(signature.save, str) else signature.save
-    describe = getattr(keep, "describe", None)
     size = len(signature.shapes)
 
-    def step(*flat: Any) -> Any:
+    def step(*flat: Array) -> tuple[State, PyTree]:
         before, _ = jax.tree.unflatten(signature.structure, flat[:size])
         now, method = jax.tree.unflatten(signature.structure, flat[size : 2 * size])
         state = jax.tree.unflatten(structure, flat[2 * size : 2 * size + structure.num_leaves])
@@ -173,8 +174,8 @@ def _make_step(signature: Signature, structure: Any, descriptions: list[Any]) ->
         u, u_before = us if us else (None, None)
         ahead = scan.predict(before, method, state, u, update_first=signature.update_first, u_before=u_before)
         new, info = scan.update(now, method, ahead, y, u)
-        if describe is not None:
-            descriptions.append(describe(info))
+        if isinstance(keep, DescribingRecorder):
+            descriptions.append(keep.describe(info))
         return new, keep(new, info)
 
     return step
@@ -246,10 +247,10 @@ def _may_be_symmetric(graph: Graph, ids: np.ndarray) -> bool:
 
 def _translate_step(
     signature: Signature,
-    program: Any,
-    structure: Any,
-    shapes: list[Any],
-    saved: Any,
+    program: ClosedJaxpr,
+    structure: PyTreeDef,
+    shapes: list[jax.ShapeDtypeStruct],
+    saved: PyTree,
     values: np.ndarray | None,
     symmetric: list[bool],
 ) -> StepGraph:
@@ -329,7 +330,7 @@ def _certainly_valid(graph: Graph, leaves: list[np.ndarray], covariances: list[b
     return fine
 
 
-def _output(leaf: Any, dtype: str) -> Output:
+def _output(leaf: jax.ShapeDtypeStruct, dtype: str) -> Output:
     kind = number_kind(leaf.dtype)
     if kind == "f" and leaf.dtype != dtype:
         raise UnsupportedOperationError(f"results of type {leaf.dtype} in a run in {dtype}")
@@ -362,7 +363,7 @@ def _stored_entries(ids: np.ndarray, symmetric: bool) -> np.ndarray:
 
 
 def _state_nodes(
-    graph: Graph, slots: Slots, shapes: list[Any], symmetric: list[bool]
+    graph: Graph, slots: Slots, shapes: list[jax.ShapeDtypeStruct], symmetric: list[bool]
 ) -> tuple[list[np.ndarray], list[Place]]:
     nodes, places = [], []
     at = {"states": 0, "counts": 0}
@@ -381,8 +382,8 @@ def _state_nodes(
 
 
 def _translate_start(
-    signature: Signature, program: Any, values: np.ndarray | None
-) -> tuple[tuple[Graph, Layout], list[Any]]:
+    signature: Signature, program: ClosedJaxpr, values: np.ndarray | None
+) -> tuple[tuple[Graph, Layout], list[np.ndarray]]:
     """Translate the initial state of a model, all of which is computed once; return the nodes of its arrays too."""
     graph, slots = Graph(signature.dtype, loops=values is None), Slots(values)
     results = translate(graph, program, _leaf_nodes(graph, signature, slots, None))

@@ -7,7 +7,7 @@ states are finite, measurements are preprocessed, and divisors are pivots), and 
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from wolf.native.kernels.matmul import Dense
 
 MAX_NODES = 70_000  # nodes, dead ones included, above which translation is abandoned: a long loop would be unrolled
 
+Number = float | bool  # a float, an integer or a truth value
 Kind = str  # "f" a number of the run's precision, "i" a 32-bit integer, "b" a truth value
 
 COMMUTATIVE = frozenset(("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor"))
@@ -82,13 +83,13 @@ class Graph:
         self._known: list[dict[tuple, int]] = [{}, {}]
         self._block = STEP
 
-    def constant(self, value: Any, kind: Kind) -> int:
+    def constant(self, value: Number, kind: Kind) -> int:
         """Return the node of a constant; constants belong to no block."""
         value = self.rounded(value, kind)
-        name = (value.hex() if value == value else "nan") if kind == "f" else value
+        name = (float(value).hex() if value == value else "nan") if kind == "f" else value
         return self._make(("const", (name,), kind), Node("const", (), kind, value, ONCE))
 
-    def rounded(self, value: Any, kind: Kind) -> Any:
+    def rounded(self, value: Number, kind: Kind) -> Number:
         """Convert a number to a Python one, rounded to the precision of the run."""
         if kind == "f":
             return float(self.dtype.type(value))
@@ -135,7 +136,7 @@ class Graph:
         loop = int(first.args[0])
         return loop if loop in self._parts and np.array_equal(self._parts[loop], ids) else None
 
-    def loop(self, shape: Any, args: tuple[int, ...], places: Sequence[int]) -> tuple[int, np.ndarray]:
+    def loop(self, shape: tuple, args: tuple[int, ...], places: Sequence[int]) -> tuple[int, np.ndarray]:
         """Return the node of another kernel, and those of its parts, whose places are in the kernel's own memory."""
         loop = self._make(("dense", (shape, args), "m"), Node("dense", args, "m", shape, self._block))
         block = self.nodes[loop].block
@@ -159,7 +160,7 @@ class Graph:
         self._known[at][key] = len(self.nodes) - 1
         return len(self.nodes) - 1
 
-    def choose(self, chosen: int, branches: Sequence[Any]) -> list[int]:
+    def choose(self, chosen: int, branches: Sequence[Callable[[], list[int]]]) -> list[int]:
         """Compute one of two lists of numbers.
 
         Args:
@@ -208,7 +209,7 @@ class Graph:
                 waiting += node.args
         return alive
 
-    def value(self, number: int) -> Any:
+    def value(self, number: int) -> Number | None:
         """Return the value of a constant, or None."""
         node = self.nodes[number]
         return node.value if node.op == "const" else None
@@ -230,7 +231,7 @@ def simplify(graph: Graph, op: str, args: tuple[int, ...], kind: Kind) -> int | 
     return None
 
 
-def _simplify_select(graph: Graph, args: tuple[int, ...], values: list[Any]) -> int | None:
+def _simplify_select(graph: Graph, args: tuple[int, ...], values: list[Number | None]) -> int | None:
     chosen, otherwise, then = args
     if values[0] is not None:
         return then if values[0] else otherwise
@@ -241,7 +242,7 @@ def _simplify_select(graph: Graph, args: tuple[int, ...], values: list[Any]) -> 
     return None
 
 
-def _simplify_pair(graph: Graph, op: str, args: tuple[int, ...], values: list[Any], kind: Kind) -> int | None:
+def _simplify_pair(graph: Graph, op: str, args: tuple[int, ...], values: list[Number | None], kind: Kind) -> int | None:
     a, b = args
     x, y = values
     if op in ("and", "or") and a == b:
@@ -271,14 +272,14 @@ def _simplify_pair(graph: Graph, op: str, args: tuple[int, ...], values: list[An
     return None
 
 
-def _fold(graph: Graph, op: str, args: tuple[int, ...], values: list[Any]) -> Any:
+def _fold(graph: Graph, op: str, args: tuple[int, ...], values: list[Number | None]) -> Number:
     kinds = [graph.nodes[arg].kind for arg in args]
     types = {"f": graph.dtype.type, "i": np.int32, "b": np.bool_}
     with np.errstate(all="ignore"):
         return CONSTANT_FOLDS[op](*(types[kind](value) for kind, value in zip(kinds, values, strict=True)))
 
 
-CONSTANT_FOLDS: dict[str, Any] = {
+CONSTANT_FOLDS: dict[str, Callable] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

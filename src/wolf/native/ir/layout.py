@@ -2,9 +2,12 @@
 
 import dataclasses
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 
 class Slot(NamedTuple):
@@ -37,7 +40,7 @@ class StateShape(NamedTuple):
         halves: of which square, symmetric leaves only the lower half is stored.
     """
 
-    structure: Any
+    structure: "PyTreeDef"
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[np.dtype, ...]
     halves: tuple[bool, ...]

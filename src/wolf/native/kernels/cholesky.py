@@ -3,12 +3,15 @@
 Each number has the bits of straight-line code: products are subtracted in the same order.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from wolf.native.kernels import matmul
 from wolf.native.kernels.vector_builder import KernelWriter, Operand, Registers
+
+if TYPE_CHECKING:
+    from wolf.native.ir.graph import Graph
 
 MIN_ROWS = 9  # rows from which the loop is faster
 
@@ -33,7 +36,7 @@ class Factor(NamedTuple):
         return part // self.size * matmul.stride(self.size, lanes) + part % self.size
 
 
-def translate(graph: Any, ids: np.ndarray) -> np.ndarray:
+def translate(graph: "Graph", ids: np.ndarray) -> np.ndarray:
     """Add the factor of a matrix to a graph; the lower half of the matrix is read.
 
     Args:

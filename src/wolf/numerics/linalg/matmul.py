@@ -15,11 +15,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+ArrayT = TypeVar("ArrayT", np.ndarray, Array)
 
 SMALL = 8  # up to this size a step is fused; above it LAPACK is faster
 TERMS = 4 * SMALL**3  # terms of a product up to which it is written as broadcast, multiply, sum
@@ -33,7 +36,7 @@ def library_matmul(size: int) -> bool:
     return size > SMALL and not mode.scalar_code
 
 
-def array_namespace(a: Any) -> Any:
+def array_namespace(a: object) -> ModuleType:
     """Choose NumPy for NumPy arrays, else jax.numpy: outside our context JAX cuts float64 to float32."""
     return np if isinstance(a, np.ndarray | np.generic) else jnp
 
@@ -57,7 +60,7 @@ def eye(size: int, like: Array) -> Array:
     return jnp.asarray(_lift(identity, like.ndim - 2))
 
 
-def diagonal(a: Any) -> Any:
+def diagonal(a: ArrayT) -> ArrayT:
     """Extract the diagonal of the two coordinate axes."""
     if isinstance(a, np.ndarray) or a.shape[0] > (ROWS_UNROLLED if mode.scalar_code else SMALL):
         return array_namespace(a).moveaxis(array_namespace(a).diagonal(a, axis1=0, axis2=1), -1, 0)
@@ -74,7 +77,7 @@ def sum_leading(x: Array) -> Array:
     return reduce(operator.add, x) if x.shape[0] <= SMALL else x.sum(0)
 
 
-def pairwise_sum(x: Any) -> Any:
+def pairwise_sum(x: ArrayT) -> ArrayT:
     """Sum over the last axis by halves: a sequential sum would wait for each addition, and use one SIMD lane.
 
     Twelve terms are added as three registers of four: halves of six and three fill none.
@@ -227,5 +230,5 @@ def stack(entries: list[list[Array]]) -> Array:
     return jnp.stack([jnp.stack(row) for row in entries])
 
 
-def _lift(a: Any, axes: int) -> Any:
+def _lift(a: np.ndarray | Array, axes: int) -> np.ndarray | Array:
     return a.reshape(a.shape + (1,) * axes)

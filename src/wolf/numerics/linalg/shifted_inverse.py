@@ -5,7 +5,7 @@ three functions below (`wolf.native.kernels.shifted_inverse_loops`): loops over 
 side.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,17 +72,18 @@ def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, A
     if len(b) > SMALL:
         return _batched_inverses(a, shifts, b)
     size, floor = len(b), jnp.finfo(a.dtype).eps
-    lower: list[list[Any]] = [[None] * size for _ in range(size)]
-    pivots: list[Any] = []
-    half: list[Any] = []
+    lower: list[list[Array]] = [[] for _ in range(size)]
+    pivots: list[Array] = []
+    half: list[Array] = []
     for i in range(size):
         for j in range(i):
-            lower[i][j] = _subtract_products(a[i, j], [(lower[i][k], lower[j][k]) for k in range(j)]) * pivots[j]
+            pairs = [(lower[i][k], lower[j][k]) for k in range(j)]
+            lower[i].append(_subtract_products(a[i, j], pairs) * pivots[j])
         whole = a[i, i] + shifts
         # The floor acts only where rounding has consumed the pivot, as between two sensors with equal readings.
-        left = jnp.maximum(_subtract_products(whole, [(entry, entry) for entry in lower[i][:i]]), floor * whole)
+        left = jnp.maximum(_subtract_products(whole, [(entry, entry) for entry in lower[i]]), floor * whole)
         pivots.append(1.0 / jnp.sqrt(left))
-        half.append(_subtract_products(b[i], list(zip(lower[i][:i], half, strict=True))) * pivots[i])
+        half.append(_subtract_products(b[i], list(zip(lower[i], half, strict=True))) * pivots[i])
     pulls = list(half)
     for i in reversed(range(size)):
         pulls[i] = _subtract_products(half[i], [(lower[k][i], pulls[k]) for k in range(i + 1, size)]) * pivots[i]
@@ -115,10 +116,10 @@ def _batched_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, 
     return inverse, pulls.T, (half**2).sum(1), jnp.diagonal(turned, axis1=1, axis2=2).T
 
 
-def _inverted(lower: list[list[Any]], pivots: list[Any]) -> list[list[Any]]:
+def _inverted(lower: list[list[Array]], pivots: list[Array]) -> list[list[Array]]:
     """Invert a lower triangular matrix: X L = I."""
     size = len(pivots)
-    found = [[None] * size for _ in range(size)]
+    found = [[pivots[0]] * size for _ in range(size)]
     for j in reversed(range(size)):
         found[j][j] = pivots[j]
         for i in range(j + 1, size):
@@ -126,7 +127,7 @@ def _inverted(lower: list[list[Any]], pivots: list[Any]) -> list[list[Any]]:
     return found
 
 
-def _gram(turned: list[list[Any]]) -> list[list[Any]]:
+def _gram(turned: list[list[Array]]) -> list[list[Array]]:
     """Compute the lower half of Xᵀ X."""
     size = len(turned)
     return [
@@ -135,13 +136,13 @@ def _gram(turned: list[list[Any]]) -> list[list[Any]]:
     ]
 
 
-def _subtract_products(start: Any, pairs: list[tuple[Any, Any]]) -> Any:
+def _subtract_products(start: Array, pairs: list[tuple[Array, Array]]) -> Array:
     for a, b in pairs:
         start = start - a * b
     return start
 
 
-def _sum_products(pairs: list[tuple[Any, Any]]) -> Any:
+def _sum_products(pairs: list[tuple[Array, Array]]) -> Array:
     whole = pairs[0][0] * pairs[0][1]
     for a, b in pairs[1:]:
         whole = whole + a * b
