@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
@@ -46,7 +47,7 @@ class LinearModel:
     mean: Any
     cov: Any
     B: Any = None
-    residual: Any = function(default=None)
+    residual: Callable | None = function(default=None)
 
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
     dynamics: ClassVar[None] = None  # given by a matrix, not by a function
@@ -98,7 +99,7 @@ class LinearModel:
         return self.Q
 
     @property
-    def obs_cov(self) -> Any:
+    def obs_cov(self) -> Array:
         """Measurement covariance R."""
         return self.R
 
@@ -111,7 +112,7 @@ class LinearModel:
         """Return the model of one step."""
         return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the fields, with the motion over other time steps if it can be pickled."""
         fields = dict(vars(self))
         try:
@@ -142,7 +143,7 @@ class LinearModel:
         """Time of one step; None for a model without a motion over other time steps."""
         return vars(self).get("_step")
 
-    def over(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
+    def over(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Compute F and Q of steps of other lengths.
 
         Args:
@@ -164,7 +165,7 @@ class LinearModel:
         shape = (len(gaps), self.state_dim, self.state_dim)
         return np.broadcast_to(dynamics, shape), np.broadcast_to(noise, shape)
 
-    def scaled(self, dynamics: Any, obs: Any) -> "LinearModel":
+    def scaled(self, dynamics: ArrayLike, obs: ArrayLike) -> "LinearModel":
         """Return a copy with scaled noise covariances."""
         return replace(self, Q=dynamics * self.Q, R=obs * self.R)
 
@@ -173,11 +174,11 @@ class LinearModel:
         return jax.tree.map(lambda leaf: leaf[..., None], self)
 
     @property
-    def step_cov(self) -> Any:
+    def step_cov(self) -> Array:
         """Q in its compact form; parameter models have shorter forms than a matrix."""
         return self.dynamics_cov
 
-    def obs_cov_at(self, x: Array, u: Array | None) -> Any:
+    def obs_cov_at(self, x: Array, u: Array | None) -> Array:
         """Return R, which does not depend on the state."""
         return self.obs_cov
 
