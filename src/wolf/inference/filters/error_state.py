@@ -24,6 +24,7 @@ from wolf.interfaces import Measurement, StepInfo
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model, StateSpaceModel, is_curved
 from wolf.statespace.array_fields import replace
+from wolf.statespace.conversions import ManifoldDynamics
 
 
 @pytree
@@ -86,7 +87,7 @@ def _error_state(state: GaussianState) -> GaussianState:
     return state._replace(belief=belief._replace(mean=jnp.zeros_like(belief.mean)))
 
 
-def _reset(manifold: Any, x: Array, state: GaussianState) -> GaussianState:
+def _reset(manifold: ManifoldDynamics, x: Array, state: GaussianState) -> GaussianState:
     """Apply the mean of the error to the state."""
     belief: Any = state.belief
     # Without an update the prediction is kept bit for bit.

@@ -13,8 +13,6 @@ The truncation is applied once per measurement and not in steps without one: rep
 away from its bound without any new information.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -22,7 +20,7 @@ from jax import Array
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.inference.filters.covariance_reset import CovarianceReset
-from wolf.inference.filters.gaussian import GaussianState
+from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
 from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.interfaces import Measurement, StepInfo
 from wolf.numerics.pytree import pytree, static
@@ -49,9 +47,9 @@ class TruncatedFilter(FilterWrapper):
         True
     """
 
-    filter: Any
-    lower: Any = -np.inf
-    upper: Any = np.inf
+    filter: GaussianFilter | CovarianceReset
+    lower: float | np.ndarray = -np.inf
+    upper: float | np.ndarray = np.inf
     bounded: tuple[int, ...] | None = static(default=None, init=False)  # coordinates with a bound; None for all
 
     def __post_init__(self) -> None:
@@ -73,9 +71,10 @@ class TruncatedFilter(FilterWrapper):
     def check(self, model: Model) -> None:
         """Validate the number of bounds, and the model for the inner filter."""
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound.ndim and len(bound) != model.state_dim:
+            if np.ndim(bound) and np.size(bound) != model.state_dim:
                 raise ValueError(
-                    f"{name} must be a number or have one value for each of {model.state_dim} states; got {len(bound)}"
+                    f"{name} must be a number or have one value for each of {model.state_dim} states; "
+                    f"got {np.size(bound)}"
                 )
         super().check(model)
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax import Array
 
 from wolf.numerics import linalg
 from wolf.numerics.linalg import pairwise_sum
@@ -41,35 +42,35 @@ class NoiseEstimate(NamedTuple):
     """
 
     sizes: Any
-    counts: Any
+    counts: Array
     dynamics: Any = None
     spreads: Any = None
-    level: Any = 1.0
-    autocorrelation: Any = 0.0
+    level: float | Array = 1.0
+    autocorrelation: float | Array = 0.0
     measured: int | None = None
 
     @property
-    def scales(self) -> Any:
+    def scales(self) -> Array:
         """Scale factors s_k of the components, as multiples of R, (K,)."""
         return self.level * self.sizes
 
     @property
-    def probabilities(self) -> Any:
+    def probabilities(self) -> Array:
         """Probabilities π_k: the normalised counts."""
         return self.counts / self.counts.sum(-1, keepdims=True)
 
     @property
-    def ordinary(self) -> Any:
+    def ordinary(self) -> Array:
         """Scale of ordinary noise, the harmonic mean `1 / Σ (π_k / s_k)`: outliers hardly count in it."""
         return self.level * self._ordinary_size
 
     @property
-    def whole(self) -> Any:
+    def whole(self) -> Array:
         """Stationary scale of ordinary noise with its autocorrelated part, r / (1 - ρ²)."""
         return self.ordinary / (1.0 - self.autocorrelation**2)
 
     @property
-    def usual(self) -> Any:
+    def usual(self) -> Array:
         """Mean scale of noise that is no outlier: the expectation for the next measurement."""
         kept = self.probabilities * (1.0 - self.is_outlier.astype(self.probabilities.dtype))
         return (kept * self.scales).sum(-1) / kept.sum(-1) / (1.0 - self.autocorrelation**2)
@@ -87,12 +88,12 @@ class NoiseEstimate(NamedTuple):
         return float(np.exp(np.interp(0.5, below, np.log(self.scales))))
 
     @property
-    def outlier_share(self) -> Any:
+    def outlier_share(self) -> Array:
         """Outlier rate: probability of the components above three ordinary standard deviations."""
         return (self.probabilities * self.is_outlier.astype(self.probabilities.dtype)).sum(-1)
 
     @property
-    def possible_share(self) -> Any:
+    def possible_share(self) -> Array:
         """Upper bound of the outlier rate, by two standard deviations; the jump test uses it.
 
         An underestimated rate lets outliers pass the jump test. The 0.5 stands for outliers before any was observed;
@@ -102,12 +103,12 @@ class NoiseEstimate(NamedTuple):
         return (outliers + linalg.array_namespace(outliers).sqrt(4.0 * outliers + 0.5)) / self.counts.sum(-1)
 
     @property
-    def is_outlier(self) -> Any:
+    def is_outlier(self) -> Array:
         """Whether each component is one of outliers, (K,)."""
         return self.sizes > OUTLIER_VARIANCE_RATIO * self._ordinary_size
 
     @property
-    def _ordinary_size(self) -> Any:
+    def _ordinary_size(self) -> Array:
         # A division costs as much as twenty products; of sizes that are constants 1/t is one.
         return pairwise_sum(self.counts) / pairwise_sum(self.counts * (1.0 / self.sizes))
 
