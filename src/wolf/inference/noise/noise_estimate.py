@@ -113,7 +113,7 @@ class NoiseEstimate(NamedTuple):
         return pairwise_sum(self.counts) / pairwise_sum(self.counts * (1.0 / self.sizes))
 
     @property
-    def tells_dynamics(self) -> bool:
+    def estimates_dynamics(self) -> bool:
         """Whether q was estimated from data: not where Q is 0, is taken as exact, or nothing was measured."""
         informed = self.dynamics is not None and self.spreads is not None
         return informed and self.measured != 0 and bool(np.isfinite(self.spreads.dynamics))
@@ -165,7 +165,7 @@ class NoiseEstimate(NamedTuple):
     def _unknown_factors(self) -> dict[str, float]:
         """Factor of two standard deviations by which R and Q may be off, for those that are not determined."""
         variances = {"R": self.spreads.noise} if self.spreads is not None and self._r_is_estimated else {}
-        if self.tells_dynamics:
+        if self.estimates_dynamics:
             variances["Q"] = self.spreads.dynamics
         return {name: float(np.exp(2.0 * np.sqrt(v))) for name, v in variances.items() if v > MAX_KNOWN_DEVIATION**2}
 
@@ -176,7 +176,7 @@ class NoiseEstimate(NamedTuple):
             unknown: from `_unknown_factors`.
         """
         remarks, scales = [], {"R": (self.typical, "measurement noise")}
-        if self.tells_dynamics:
+        if self.estimates_dynamics:
             scales["Q"] = (float(self.dynamics), "dynamics noise")
         for name, (scale, noise) in scales.items():
             far = FAR_OFF_FACTOR * unknown.get(name, 1.0)
@@ -199,7 +199,7 @@ class NoiseEstimate(NamedTuple):
     @property
     def _looks_autocorrelated(self) -> bool:
         """Whether r is low and q significantly high, the signature of autocorrelated measurement noise."""
-        if not self.tells_dynamics:
+        if not self.estimates_dynamics:
             return False
         q, deviation = float(self.dynamics), float(self.spreads.dynamics) ** 0.5
         significant = q > MIN_AUTOCORRELATED_Q_SCALE and np.log(q) > MIN_AUTOCORRELATED_Q_DEVIATIONS * deviation
@@ -216,5 +216,5 @@ class NoiseEstimate(NamedTuple):
         if self.measured == 0:
             return "nothing, as no measurement could be used"
         correlated = f" (autocorrelation {float(self.autocorrelation):.2f})" if self._is_autocorrelated else ""
-        dynamics = f", dynamics noise {float(self.dynamics):.3g} times Q" if self.tells_dynamics else ""
+        dynamics = f", dynamics noise {float(self.dynamics):.3g} times Q" if self.estimates_dynamics else ""
         return f"noise {self.typical:.3g} times R{correlated}{dynamics}, {float(self.outlier_share):.1%} outliers"
