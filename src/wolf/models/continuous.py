@@ -166,6 +166,7 @@ def time_steps(times: object, start: float | None = None) -> np.ndarray:
 
 def read_times(times: object) -> np.ndarray:
     """Convert time stamps to numbers, dates to seconds since the first of them; NaT is NaN."""
+    # Times may be a list or an array of any library: those with a dtype are tried as dates.
     dated = not np.ma.isMaskedArray(times) and getattr(times, "dtype", None) is not None
     stamps = without_zone(np.asarray(times)) if dated or _all_dates(times) else None
     if stamps is None or not np.issubdtype(stamps.dtype, np.datetime64) or not stamps.ndim or not len(stamps):
@@ -175,6 +176,7 @@ def read_times(times: object) -> np.ndarray:
 
 def without_zone(dates: np.ndarray) -> np.ndarray:
     """Convert dates with a time zone, as returned by pandas, to UTC; return other values unchanged."""
+    # Date objects of any library count as dates with a time zone if they have one.
     if dates.dtype != object or not dates.size or getattr(dates.flat[0], "tzinfo", None) is None:
         return dates
     return np.array([each.astimezone(UTC).replace(tzinfo=None) for each in dates], "datetime64[ns]")

@@ -116,7 +116,7 @@ class Sum(NamedTuple):
     def _motion(self, gaps: np.ndarray, columns: int, known: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
         """Compute F and Q over gaps of any length, in steps."""
         self.check_gaps(gaps)
-        dynamics: Any = along_axes(block_diagonal([part.dynamics(gaps) for part in self.parts]), columns)
+        dynamics = along_axes(block_diagonal([part.dynamics(gaps) for part in self.parts]), columns)
         noise: Any = sum(known[name] * share for name, share in self._shares(gaps, columns).items())
         return dynamics, noise
 

@@ -64,7 +64,8 @@ class Twin:
     @property
     def scores(self) -> dict[str, float]:
         """Means over time of error, spread and CRPS, after the burn-in."""
-        return {name: float(getattr(self, name)[self.burn_in :].mean()) for name in ("rmse", "spread", "crps")}
+        scores = {"rmse": self.rmse, "spread": self.spread, "crps": self.crps}
+        return {name: float(values[self.burn_in :].mean()) for name, values in scores.items()}
 
     def __repr__(self) -> str:
         """Format the scores."""

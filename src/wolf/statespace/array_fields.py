@@ -40,7 +40,7 @@ def replace(model: ModelT, **changes: object) -> ModelT:
 def keep(model: object, *names: str) -> None:
     """Store fields as NumPy arrays, so that none is rounded to float32."""
     for name in names:
-        object.__setattr__(model, name, validation.number_array(name, getattr(model, name)))
+        object.__setattr__(model, name, validation.number_array(name, vars(model)[name]))
 
 
 def count(number: int, noun: str) -> str:

@@ -111,4 +111,5 @@ def time_axes(model: Model) -> dict[str, int]:
     if isinstance(model, ParameterModel):
         return {}
     names = ("F", "H", "Q", "R", "B") if model.linear else ("dynamics_cov", "obs_cov")
-    return {name: len(getattr(model, name)) for name in names if varies(getattr(model, name))}
+    fields = vars(model)
+    return {name: len(fields[name]) for name in names if varies(fields[name])}

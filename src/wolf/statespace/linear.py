@@ -55,7 +55,7 @@ class LinearModel:
     def __post_init__(self) -> None:
         """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
         keep(self, "H", "Q", "R", "mean", "cov")
-        keep(self, *(name for name in ("F", "B") if getattr(self, name) is not None))
+        keep(self, *(name for name in ("F", "B") if vars(self)[name] is not None))
         validation.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
         validation.matrix("F", self.F, (self.state_dim, self.state_dim))
         validation.matrix("H", self.H, (self.obs_dim, self.state_dim))
@@ -68,7 +68,7 @@ class LinearModel:
 
     def __repr__(self) -> str:
         """Format the sizes and the time-varying matrices."""
-        varying = [name for name in ("F", "H", "Q", "R", "B") if varies(getattr(self, name))]
+        varying = [name for name in ("F", "H", "Q", "R", "B") if varies(vars(self)[name])]
         tail = f", {', '.join(varying)} vary in time" if varying else ""
         inputs = "" if self.B is None else f", {count(self.B.shape[-1], 'input')}"
         return f"LinearModel({count(self.state_dim, 'state')}, {self.obs_dim} measured{inputs}{tail})"
@@ -110,7 +110,7 @@ class LinearModel:
 
     def at(self, t: Array | int) -> "LinearModel":
         """Return the model of one step."""
-        return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
+        return replace(self, **{name: slice_at(vars(self)[name], t) for name in ("F", "H", "Q", "R", "B")})
 
     def __getstate__(self) -> dict[str, object]:
         """Return the fields, with the motion over other time steps if it can be pickled."""

@@ -55,9 +55,9 @@ class StateSpaceModel:
         if not isinstance(self.prior, tuple) or len(self.prior) != 2:
             raise ValueError(f"prior must be wolf.Gaussian(mean, cov); got {type(self.prior).__name__}")
         object.__setattr__(self, "prior", Gaussian(*(validation.number_array("prior", leaf) for leaf in self.prior)))
-        for name in ("dynamics", "observe", "residual"):
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise ValueError(f"{name} must be a function of the state; got {type(getattr(self, name)).__name__}")
+        for name, value in (("dynamics", self.dynamics), ("observe", self.observe), ("residual", self.residual)):
+            if value is not None and not callable(value):
+                raise ValueError(f"{name} must be a function of the state; got {type(value).__name__}")
         if self.observe is None:
             raise ValueError("observe must be a function h(x) or h(x, u); got None")
         names = ("dynamics_cov", "obs_cov", "prior.cov")

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.array_fields import count
+from wolf.statespace.array_fields import count, keep
 from wolf.statespace.bound_functions import Bound, LinearMap, call, num_arguments
 from wolf.statespace.families import Family, Normal
 
@@ -52,8 +52,7 @@ class ParameterModel:
 
     def __post_init__(self) -> None:
         """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
-        for name in ("mean", "cov") if self.drift is None else ("mean", "cov", "drift"):
-            object.__setattr__(self, name, validation.number_array(name, getattr(self, name)))
+        keep(self, *(("mean", "cov") if self.drift is None else ("mean", "cov", "drift")))
         if not callable(self.observe):
             raise ValueError(f"observe must be a function h(theta, u); got {type(self.observe).__name__}")
         if not isinstance(self.family, Family):

@@ -124,8 +124,8 @@ class Adaptive(Inflation):
 
     def __post_init__(self) -> None:
         """Validate the parameters."""
-        for name in ("initial", "variance", "growth", "lowest", "highest"):
-            validation.positive(name, getattr(self, name))
+        for name, value in vars(self).items():
+            validation.positive(name, value)
 
     def start(self, like: Array) -> AdaptiveMemory:
         """Return the initial factor and its variance."""

@@ -174,8 +174,8 @@ class Distances(_Geometry):
     def __post_init__(self) -> None:
         """Validate shapes and the radius."""
         validation.positive("radius", self.radius)
-        for name in ("state_obs", "obs_obs"):
-            object.__setattr__(self, name, validation.number_array(name, getattr(self, name)))
+        for name, value in (("state_obs", self.state_obs), ("obs_obs", self.obs_obs)):
+            object.__setattr__(self, name, validation.number_array(name, value))
         size = np.shape(self.state_obs)[-1:]
         if np.ndim(self.state_obs) != 2 or np.shape(self.obs_obs) != size + size:
             shapes = f"{np.shape(self.state_obs)} and {np.shape(self.obs_obs)}"

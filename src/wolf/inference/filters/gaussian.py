@@ -161,7 +161,7 @@ class GaussianFilter(Filter):
             u: input of this step.
             key: not used.
         """
-        predicted: Any = state.belief
+        predicted: Any = state.belief  # a belief, or an `InflatedGaussian` below
         obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
 

@@ -56,7 +56,7 @@ class TruncatedFilter(FilterWrapper):
         """Validate the inner filter and the bounds, and determine which states are bounded."""
         if not isinstance(self.filter, CovarianceReset):
             super().__post_init__()
-        lower, upper = (validation.number_array(name, getattr(self, name)) for name in ("lower", "upper"))
+        lower, upper = validation.number_array("lower", self.lower), validation.number_array("upper", self.upper)
         if max(lower.ndim, upper.ndim) > 1 or np.isnan(lower).any() or np.isnan(upper).any():
             raise ValueError(f"lower and upper must be numbers or have shape (D,); got {lower} and {upper}")
         if lower.ndim == upper.ndim == 1 and len(lower) != len(upper):

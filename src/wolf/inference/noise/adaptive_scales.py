@@ -84,8 +84,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
 
     def __post_init__(self) -> None:
         """Validate the options; an exact scale becomes None, so that nothing is carried for it."""
-        for name in ("r_uncertainty", "q_uncertainty"):
-            value = getattr(self, name)
+        for name, value in (("r_uncertainty", self.r_uncertainty), ("q_uncertainty", self.q_uncertainty)):
             if value is not None and not isinstance(value, jax.core.Tracer):
                 object.__setattr__(self, name, _uncertainty(name, value) or None)
         validation.boolean("estimate_autocorrelation", self.estimate_autocorrelation)

@@ -42,7 +42,7 @@ from wolf.statespace import Bound, LinearMap, Model
 
 FIRST_LOG_ODDS, FIRST_LOG_ODDS_NONLINEAR = -3.0, -5.0  # that the noise is autocorrelated
 LOG_ODDS_RANGE = (-7.0, 20.0)
-COEFFICIENT_RANGE = (-0.5, 0.97)  # of ρ as estimated; slower errors cannot be told from a change of the state
+COEFFICIENT_RANGE = (-0.5, 0.97)  # of ρ as estimated; slower errors look like a change of the state
 PRIOR_INFORMATION = 12.0  # about ρ: a standard deviation of 0.3
 FORGETTING = 0.002  # of the information about ρ, per measurement
 MAX_STEP = 0.2  # of ρ in one measurement

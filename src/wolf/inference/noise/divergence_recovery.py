@@ -193,7 +193,7 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         return clustered >= DIVERGED_AFTER * self.patience
 
     def _begin_run(self, evidence: JumpEvidence, t: Array) -> JumpEvidence:
-        """Take a snapshot, and set the patience, where no run is under way: this measurement may begin one."""
+        """Store a snapshot and the patience where no run is under way: this measurement may begin one."""
         fresh = linalg.all_leading(evidence.consistent == 0)
         snapshot = select(fresh, self.base.snapshot(evidence.base), evidence.snapshot)
         if not self.grows:
@@ -288,11 +288,12 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         sensors: list[np.ndarray] | None = None,
     ) -> JumpEvidence:
         """Return the memory after a test; an accepted jump ends the run, and does not change the noise estimate."""
+        fields = [each._asdict() for each in counted]
         offset, drift, last = counted[0].offset, counted[0].drift, counted[0].last
         if sensors is not None:
             order, names = np.argsort(np.concatenate(sensors)), ("offset", "drift", "last")
-            offset, drift, last = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in names)
-        counts = {name: jnp.stack([getattr(c, name) for c in counted]) for name in evidence.counters}
+            offset, drift, last = (jnp.concatenate([each[n] for each in fields])[order] for n in names)
+        counts = {name: jnp.stack([each[name] for each in fields]) for name in evidence.counters}
         for name in ("consistent", "rejected", "inconsistent", "clustered"):
             counts[name] = jnp.where(accepted, 0.0, counts[name])
         rejected = jnp.where(evidence.consistent > 0, evidence.rejected, 0.0)

@@ -63,8 +63,9 @@ class JumpEvidence(NamedTuple):
 
     def of_sensor(self, i: int, rows: slice | np.ndarray) -> "JumpEvidence":
         """Return the evidence of one sensor, without the memory of the noise model."""
-        counts = {name: getattr(self, name)[i] for name in self.counters}
-        offsets = {name: getattr(self, name)[rows] for name in ("offset", "drift", "last")}
+        fields = self._asdict()
+        counts = {name: fields[name][i] for name in self.counters}
+        offsets = {name: fields[name][rows] for name in ("offset", "drift", "last")}
         return JumpEvidence(None, **counts, **offsets)
 
     @property

@@ -60,8 +60,8 @@ class UnknownStudentNoise(NoiseModel[StudentNoiseMemory]):
 
     def __post_init__(self) -> None:
         """Validate the prior."""
-        for name in ("dof", "dof_strength", "strength"):
-            validation.positive(name, getattr(self, name))
+        for name, value in (("dof", self.dof), ("dof_strength", self.dof_strength), ("strength", self.strength)):
+            validation.positive(name, value)
         validation.probability("forgetting", self.forgetting)
         validation.count("iterations", self.iterations)
 

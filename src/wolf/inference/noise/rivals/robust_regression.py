@@ -112,8 +112,8 @@ class TwoSidedStudent(_PriorRevisingNoise):
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        for name in ("dof", "prior_dof", "tuning"):
-            validation.positive(name, getattr(self, name))
+        for name, value in (("dof", self.dof), ("prior_dof", self.prior_dof), ("tuning", self.tuning)):
+            validation.positive(name, value)
         validation.count("iterations", self.iterations)
 
     def __call__(self, context: UpdateContext) -> UpdateDecision:
