@@ -16,7 +16,7 @@ from wolf.beliefs import Gaussian
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.density import log_density
 from wolf.inference.filters.gaussian import OUTLIER_POWER
-from wolf.inference.noise.particle_likelihoods import BetaLikelihood, Likelihood
+from wolf.inference.noise.particle_likelihoods import BetaLikelihood, ParticleLikelihood
 from wolf.interfaces import Filter, Measurement, Number, Requirements, StepInfo
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
@@ -68,7 +68,7 @@ class ParticleFilter(Filter):
         resample_below: resample when the effective sample size is below this share of N.
     """
 
-    likelihood: Likelihood = BetaLikelihood()
+    likelihood: ParticleLikelihood = BetaLikelihood()
     num_particles: int = static(default=1000)
     resample_below: Number = 0.5
 
@@ -119,7 +119,7 @@ class RaoBlackwellFilter(Filter):
         resample_below: resample when the effective sample size is below this share of N.
     """
 
-    likelihood: Likelihood = BetaLikelihood()
+    likelihood: ParticleLikelihood = BetaLikelihood()
     num_particles: int = static(default=1000)
     resample_below: Number = 0.5
 
@@ -169,7 +169,7 @@ class RaoBlackwellFilter(Filter):
 
 
 def weigh(
-    likelihood: Likelihood, now: Model, state: ParticleState, predictions: Array, y: Measurement
+    likelihood: ParticleLikelihood, now: Model, state: ParticleState, predictions: Array, y: Measurement
 ) -> tuple[ParticleState, StepInfo]:
     """Update the weights of the particles by the likelihood of a measurement.
 
@@ -211,7 +211,12 @@ def weigh(
 
 
 def _equivalent_weight(
-    likelihood: Likelihood, state: ParticleState, residuals: Array, predictions: Array, noise: Cholesky, y: Measurement
+    likelihood: ParticleLikelihood,
+    state: ParticleState,
+    residuals: Array,
+    predictions: Array,
+    noise: Cholesky,
+    y: Measurement,
 ) -> Array:
     """Compute the weight equivalent to a likelihood: w² is its score along the residual over the Gaussian one.
 

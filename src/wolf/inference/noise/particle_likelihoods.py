@@ -14,7 +14,7 @@ from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree
 
 
-class Likelihood(Protocol):
+class ParticleLikelihood(Protocol):
     """Density of a measurement given the state."""
 
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
