@@ -19,6 +19,7 @@ from wolf.beliefs import Affine, Belief
 from wolf.beliefs.updates import MixtureUpdate, Update
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
+from wolf.numerics.pytree import PyTree
 from wolf.statespace import Bound, LinearMap, Model
 
 Number = float | np.number | np.ndarray | Array  # a hyper-parameter: one number, or an array of them for a sweep
@@ -64,7 +65,7 @@ class Requirements:
         )
 
 
-def is_a(value: Any, protocol: type) -> bool:
+def is_a(value: object, protocol: type) -> bool:
     """Return whether a value implements a protocol; subclasses are recognised without the slow structural check.
 
     Args:
@@ -96,7 +97,7 @@ class Linearization(Protocol):
         ...
 
 
-def at_step(rows: Array, t: Any, axes: int) -> Array:
+def at_step(rows: Array, t: Array, axes: int) -> Array:
     """Return the row of a step, of a field that may already be that row.
 
     Args:
@@ -152,7 +153,7 @@ class NoiseModel(Protocol[MemoryT]):
         """Return the noise estimated so far, by sensor a list of them; None for models that estimate nothing."""
         return None
 
-    def predict(self, memory: MemoryT, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, MemoryT]:
+    def predict(self, memory: MemoryT, view: Affine, noise_cov: Array | None, t: Array) -> tuple[Array | None, MemoryT]:
         """Return the Q to use in the prediction, and the memory after it.
 
         Args:
@@ -164,8 +165,8 @@ class NoiseModel(Protocol[MemoryT]):
         return noise_cov, memory
 
     def predict_measurement(
-        self, memory: MemoryT, view: Affine, belief: Any, dynamics: "LinearMap | Bound", noise_cov: Any
-    ) -> tuple[Affine, Any]:
+        self, memory: MemoryT, view: Affine, belief: Belief, dynamics: "LinearMap | Bound", noise_cov: Array | None
+    ) -> tuple[Affine, PyTree]:
         """Add the predictable part of the noise to an observation, where the noise is autocorrelated.
 
         Args:
@@ -180,19 +181,19 @@ class NoiseModel(Protocol[MemoryT]):
         """
         return view, None
 
-    def shared_memory(self, memory: MemoryT) -> Any:
+    def shared_memory(self, memory: MemoryT) -> PyTree:
         """Return the part of a memory that several sensors share; None by default."""
         return None
 
-    def with_shared_memory(self, memory: MemoryT, shared: Any) -> MemoryT:
+    def with_shared_memory(self, memory: MemoryT, shared: PyTree) -> MemoryT:
         """Return a memory with its shared part replaced."""
         return memory
 
-    def snapshot(self, memory: MemoryT) -> Any:
+    def snapshot(self, memory: MemoryT) -> PyTree:
         """Return the part of a memory to restore when rejected measurements turn out to be a jump; () by default."""
         return ()
 
-    def after_jump(self, memory: MemoryT, snapshot: Any, rejected: Array) -> MemoryT:
+    def after_jump(self, memory: MemoryT, snapshot: PyTree, rejected: Array) -> MemoryT:
         """Return the memory to continue with after a jump of the state.
 
         Args:
@@ -349,7 +350,7 @@ class UpdateContext(NamedTuple, Generic[MemoryT]):
     innovation: Cholesky
     memory: MemoryT = ()  # type: ignore[assignment]
     t: Any = None
-    predicted_measurement: Any = None
+    predicted_measurement: PyTree = None
 
 
 class UpdateDecision(NamedTuple, Generic[MemoryT]):

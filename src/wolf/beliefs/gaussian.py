@@ -22,6 +22,7 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, transpose
 
 if TYPE_CHECKING:
+    from wolf.beliefs import Belief
     from wolf.beliefs.updates import MixtureUpdate, WeightedUpdate
 
 JOSEPH_UP_TO = 16  # number of states above which the O(D² M) form is the automatic choice
@@ -83,7 +84,7 @@ class Gaussian(NamedTuple):
         """
         return self._replace(cov=self.cov * factor)
 
-    def where(self, used: Array, other: Any) -> "Gaussian":
+    def where(self, used: Array, other: "Belief") -> "Gaussian":
         """Select this belief where `used` is true, and the other elsewhere."""
         return Gaussian(*(jnp.where(used, a, b) for a, b in zip(self, other, strict=True)))
 
@@ -167,9 +168,9 @@ class InflatedGaussian(NamedTuple):
     The noise model that chose the factor has computed the products of the base already, so they are computed once.
     """
 
-    mean: Any
-    base: Any
-    factor: Any
+    mean: Array
+    base: Array
+    factor: Array
 
     @property
     def cov(self) -> Array:
@@ -218,7 +219,13 @@ class UpdateTerms(NamedTuple):
 
     @classmethod
     def of(
-        cls, prior: Any, view: Affine, residual: Array, obs_cov: Array, weight: Array, gain: bool = True
+        cls,
+        prior: "Belief | InflatedGaussian",
+        view: Affine,
+        residual: Array,
+        obs_cov: Array,
+        weight: Array,
+        gain: bool = True,
     ) -> "UpdateTerms":
         """Compute the quantities, with weights on the products and not on their factors.
 

@@ -44,16 +44,16 @@ class LazyGaussian(NamedTuple):
         scale: inflation since.
     """
 
-    mean: Any
-    base: Any
-    added: Any
-    rows: Any
-    signs: Any
+    mean: Array
+    base: Array
+    added: Array
+    rows: Array
+    signs: Array
     count: Any
-    scale: Any
+    scale: Array
 
     @classmethod
-    def start(cls, belief: Gaussian, noise_cov: Any, measured: int) -> "LazyGaussian":
+    def start(cls, belief: Gaussian, noise_cov: Array | None, measured: int) -> "LazyGaussian":
         """Return the belief with an empty buffer.
 
         Args:
@@ -81,7 +81,7 @@ class LazyGaussian(NamedTuple):
         diagonal = extra * xp.eye(len(self.mean), dtype=self.base.dtype)
         return self.scale * (self.base + diagonal + (change + change.T) / 2)
 
-    def propagate(self, view: Affine, noise_cov: Any) -> "LazyGaussian":
+    def propagate(self, view: Affine, noise_cov: Array | None) -> "LazyGaussian":
         """Add the drift of one step, and apply the buffered rows if the buffer is full."""
         full = self.count == len(self.rows)
         base = jax.lax.cond(full, _apply_buffer, lambda belief: belief.base, self)
@@ -113,7 +113,7 @@ class LazyGaussian(NamedTuple):
     def where(self, used: Array, other: Any) -> "LazyGaussian":
         """Select this belief where `used` is true; rows beyond the count have no effect, so they need no selection."""
 
-        def pick(new: Any, old: Any) -> Any:
+        def pick(new: Array, old: Array) -> Array:
             return new if new is old else jnp.where(used, new, old)
 
         return self._replace(

@@ -9,7 +9,8 @@ and the mean and covariance of the mixture are sums of positive terms. With S⁻
 (prior / noise) x 1e-16, squared and times the prior.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -34,9 +35,9 @@ class MixtureComponents(NamedTuple):
         lost: posterior probability of the uninformative component, for which the measurement is ignored.
     """
 
-    scales: Any
-    share: Any
-    lost: Any
+    scales: Array
+    share: Array
+    lost: Array
 
 
 def can_lose_precision(states: int, measured: int) -> bool:
@@ -49,7 +50,7 @@ def is_wide(signal: Array) -> Array:
     return linalg.max_leading(linalg.diagonal(signal)) > WIDE_PRIOR_RATIO
 
 
-def whiten_rows(whiten: Any, view: Affine, root: Array) -> Array:
+def whiten_rows(whiten: Callable[[Array], Array], view: Affine, root: Array) -> Array:
     """Compute B, (M, U): the columns of the state, then those of the linearization error as further unknowns."""
     of_state = matmul(whiten(view.jac), root)
     return of_state if view.root is None else jnp.concatenate([of_state, whiten(view.root)], axis=1)

@@ -16,6 +16,7 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, transpose
 
 if TYPE_CHECKING:
+    from wolf.beliefs import Belief
     from wolf.beliefs.updates import MixtureUpdate, WeightedUpdate
 
 
@@ -25,7 +26,7 @@ class SqrtGaussian(NamedTuple):
     The methods are those of `Gaussian`; the form of an update is always the square root.
     """
 
-    mean: Any
+    mean: Array
     root: Any
 
     @property
@@ -66,7 +67,7 @@ class SqrtGaussian(NamedTuple):
         """Multiply the covariance by a factor."""
         return self._replace(root=self.root * jnp.sqrt(factor))
 
-    def where(self, used: Array, other: Any) -> "SqrtGaussian":
+    def where(self, used: Array, other: "Belief") -> "SqrtGaussian":
         """Select this belief where `used` is true, and the other elsewhere."""
         return SqrtGaussian(*(jnp.where(used, a, b) for a, b in zip(self, other, strict=True)))
 

@@ -5,7 +5,7 @@ weighted residual; `masked(observed)`, which leaves out coordinates that were no
 `readable(obs_cov, observed)`, the weight w that is reported. The kind is known when a filter is traced.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -17,6 +17,9 @@ from wolf.beliefs.mixture_sqrt_update import MixtureComponents
 from wolf.beliefs.sqrt_gaussian import SqrtGaussian
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, sum_leading, transpose
+
+if TYPE_CHECKING:
+    from wolf.beliefs import Belief
 
 
 class WeightedUpdate(NamedTuple):
@@ -39,8 +42,8 @@ class WeightedUpdate(NamedTuple):
     spread: Array | None = None
 
     def apply(
-        self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
-    ) -> tuple[Any, Array]:
+        self, belief: "Belief", view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
+    ) -> tuple["Belief", Array]:
         """Condition the belief on the weighted measurement."""
         return belief.condition(view, residual, obs_cov, self, form)
 
@@ -87,7 +90,7 @@ class MixtureUpdate(NamedTuple):
         doubt: Σ, (M, M): `P Hᵀ Σ H P` is added to the posterior covariance, as the component is uncertain.
         sizes: components of the mixture, for the update of a belief that is far wider than the noise.
         roots: roots of Ω and Σ, where they cost nothing; None: computed when needed.
-        told: scalars of C and Ω where they are known; None: computed from them.
+        known_terms: scalars of C and Ω where they are known; None: computed from them.
     """
 
     whitening: Array
@@ -96,11 +99,11 @@ class MixtureUpdate(NamedTuple):
     doubt: Array
     sizes: MixtureComponents | None = None
     roots: InformationRoots | None = None
-    told: KnownTerms | None = None
+    known_terms: KnownTerms | None = None
 
     def apply(
-        self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
-    ) -> tuple[Any, Array]:
+        self, belief: "Belief", view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
+    ) -> tuple["Belief", Array]:
         """Condition the belief on the measurement with mixture noise."""
         return belief.condition_on_mixture(view, residual, obs_cov, self, form)
 
@@ -110,7 +113,9 @@ class MixtureUpdate(NamedTuple):
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
         """Return one weight for the whole measurement, from the share of its information that is used."""
-        kept = sum_leading(self._information_diagonal() * observed) if self.told is None else self.told.kept
+        kept = (
+            sum_leading(self._information_diagonal() * observed) if self.known_terms is None else self.known_terms.kept
+        )
         # Noise below R has more information than R; the update uses it, but a reported weight is at most 1.
         return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(sum_leading(observed), 1.0)), 1.0)
 
@@ -122,7 +127,7 @@ class MixtureUpdate(NamedTuple):
 
     def log_rest(self) -> Array:
         """Compute log |C|."""
-        return linalg.cholesky(self.rest).log_det() if self.told is None else self.told.log_rest
+        return linalg.cholesky(self.rest).log_det() if self.known_terms is None else self.known_terms.log_rest
 
     def information(self) -> Array:
         """Compute the information Ω of the equivalent single noise, `Ω = C⁻¹ A`, in white coordinates."""
@@ -156,8 +161,8 @@ class RevisedPriorUpdate(NamedTuple):
     weight: Array
 
     def apply(
-        self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
-    ) -> tuple[Any, Array]:
+        self, belief: "Belief", view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
+    ) -> tuple["Belief", Array]:
         """Condition the revised prior, in the form of the predicted belief."""
         if isinstance(belief, Gaussian):
             return condition_by_root(self.prior, view, residual, obs_cov, WeightedUpdate(self.weight), form)
@@ -184,8 +189,8 @@ class NominalCovUpdate(NamedTuple):
     weight: Array
 
     def apply(
-        self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
-    ) -> tuple[Any, Array]:
+        self, belief: "Belief", view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
+    ) -> tuple["Belief", Array]:
         """Compute the gain from the revised prior, and the covariance from the predicted belief in Joseph form."""
         step = UpdateTerms.of(self.prior, view, residual, obs_cov, self.weight)
         gain_t, noise_cov = step.weigh.back(step.gain_t), obs_cov if step.excess is None else obs_cov + step.excess
@@ -210,13 +215,13 @@ class PosteriorUpdate(NamedTuple):
         weight: w, (M,), as reported.
     """
 
-    belief: Any
+    belief: "Belief"
     log_density: Array
     weight: Array
 
     def apply(
-        self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
-    ) -> tuple[Any, Array]:
+        self, belief: "Belief", view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
+    ) -> tuple["Belief", Array]:
         """Return the posterior."""
         return self.belief, self.log_density
 

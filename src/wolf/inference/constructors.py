@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from jax import Array
 from jax.core import Tracer
 
 from wolf import validation
 from wolf.inference import ensembles, noise, weights
+from wolf.inference.ensembles.as_published import ErrorWeight
 from wolf.inference.filters import (
     CovarianceReset,
     EnsembleFilter,
@@ -16,7 +18,7 @@ from wolf.inference.filters import (
 )
 from wolf.inference.linearization import Automatic, Linear, Taylor
 from wolf.inference.noise.divergence_recovery import JumpRecovery
-from wolf.interfaces import Filter, Form, Linearization, NoiseModel, WeightFunction
+from wolf.interfaces import Filter, Form, Linearization, NoiseModel, Number, WeightFunction
 
 IEKF_ITERATIONS = 5  # Gauss-Newton converges quadratically, so further iterations rarely change a digit
 UNWEIGHTED = weights.Unweighted()
@@ -159,7 +161,7 @@ def Adaptive(
     return GaussianFilter(linearization, JumpRecovery(noise_model, _patience(patience), grows=True), form, iterations)
 
 
-def _patience(value: Any) -> Any:
+def _patience(value: Number) -> float | Array:
     """Validate that `patience` is a single number; `JumpRecovery` checks its range."""
     if isinstance(value, Tracer):
         return value
@@ -169,7 +171,7 @@ def _patience(value: Any) -> Any:
     return found
 
 
-def _per_sensor(noise_model: NoiseModel, sensors: Any) -> NoiseModel:
+def _per_sensor(noise_model: NoiseModel, sensors: object) -> NoiseModel:
     """Wrap a noise model so that each sensor has its own estimate, if `sensors` is given."""
     if sensors is None:
         return noise_model
@@ -205,12 +207,12 @@ def weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:
     return build
 
 
-def per_coordinate(weight: Any = None, **options: Any) -> GaussianFilter:
+def per_coordinate(weight: WeightFunction | None = None, **options: Any) -> GaussianFilter:
     """Build a filter with one weight per measured coordinate."""
     return WoLF(weights.PerCoordinate(weights.MahalanobisIMQ(metric="S") if weight is None else weight), **options)
 
 
-def with_noise(noise_model: Callable, linearization: Any = None) -> Callable[..., GaussianFilter]:
+def with_noise(noise_model: Callable, linearization: Linearization | None = None) -> Callable[..., GaussianFilter]:
     """Return a constructor that splits its options between a noise model (which has `iterations`) and the filter."""
 
     def build(**options: Any) -> GaussianFilter:
@@ -221,7 +223,7 @@ def with_noise(noise_model: Callable, linearization: Any = None) -> Callable[...
     return build
 
 
-def with_defaults(build: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
+def with_defaults(build: Callable, **defaults: object) -> Callable:
     """Return a constructor with other defaults."""
     return lambda **options: build(**(defaults | options))
 
@@ -240,13 +242,15 @@ def student_mixture(dof: float = 4.0, **options: Any) -> GaussianFilter:
 def particle(build: Callable) -> Callable[..., Filter]:
     """Return a constructor of particle filters that accepts `beta` as a short form of `likelihood=`."""
 
-    def make(beta: Any = None, **options: Any) -> Filter:
+    def make(beta: Number | None = None, **options: Any) -> Filter:
         return build(**(options if beta is None else options | {"likelihood": noise.BetaLikelihood(beta)}))
 
     return make
 
 
-def ensemble(analysis: Callable, weight: Any = None, **fixed: Any) -> Callable[..., EnsembleFilter]:
+def ensemble(
+    analysis: Callable, weight: WeightFunction | Callable[..., ErrorWeight] | None = None, **fixed: Any
+) -> Callable[..., EnsembleFilter]:
     """Return a constructor of ensemble filters; its options are those of the filter, the analysis (`rotate`) and `c`.
 
     Args:
@@ -255,7 +259,7 @@ def ensemble(analysis: Callable, weight: Any = None, **fixed: Any) -> Callable[.
         **fixed: other defaults.
     """
 
-    def build(inflation: Any = 1.0, **options: Any) -> EnsembleFilter:
+    def build(inflation: ensembles.Inflation | float | Array = 1.0, **options: Any) -> EnsembleFilter:
         pooled = options.get("scope") == "pooled"
         default = weights.MahalanobisIMQ(metric="S") if pooled else ensembles.ROBUST
         robust = default if weight is None else weight

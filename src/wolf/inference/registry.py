@@ -192,7 +192,7 @@ def describe(name: str) -> str:
     return _row(name).description
 
 
-def make(name: str, **options: Any) -> Filter:
+def make(name: str, **options: object) -> Filter:
     """Build a method by name.
 
     Example:
@@ -243,7 +243,7 @@ def _default_method(kind: Literal["states", "parameters", "non-Gaussian"]) -> Ga
     return WoLF() if kind == "parameters" else WoLF(weights.MahalanobisIMQ(metric="R"))
 
 
-def name_of(method: Any) -> str | None:
+def name_of(method: object) -> str | None:
     """Return the name of the row whose method without options equals `method`, or None.
 
     Example:
@@ -256,7 +256,7 @@ def name_of(method: Any) -> str | None:
     return next((row.name for row in likely_first if type(row.method) is type(method) and row.method == method), None)
 
 
-def constructor_call(method: Any) -> str | None:
+def constructor_call(method: object) -> str | None:
     """Return the constructor call, with the options that differ from the default, of an adaptive method, or None.
 
     Example:
@@ -275,13 +275,13 @@ def constructor_call(method: Any) -> str | None:
     return f"{row.name}({', '.join(arguments)})"
 
 
-def _adaptive_row(method: Any) -> Row | None:
+def _adaptive_row(method: object) -> Row | None:
     """Find the adaptive row with the noise model of a method."""
     noise_model = _adaptive_noise(method)
     return next((row for row in rows("adaptive") if type(_adaptive_noise(row.method)) is type(noise_model)), None)
 
 
-def _adaptive_noise(method: Any) -> NoiseModel | None:
+def _adaptive_noise(method: object) -> NoiseModel | None:
     """Unwrap the noise model inside jump recovery and the split by sensor; None for other methods."""
     if not isinstance(method, GaussianFilter) or not isinstance(method.noise, JumpRecovery):
         return None
@@ -289,7 +289,7 @@ def _adaptive_noise(method: Any) -> NoiseModel | None:
     return inner.base if isinstance(inner, noise.PerSensorNoise) else inner
 
 
-def _options(method: Any) -> dict[str, Any]:
+def _options(method: Any) -> dict[str, object]:
     """Collect the fields of an adaptive method under the names of its constructor's options."""
     noise_model, outer = _adaptive_noise(method), method.noise.base
     sensors = None if outer is noise_model else outer.sensors or "each"
@@ -297,7 +297,7 @@ def _options(method: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in ("noise", "base")}
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if value is None:  # an uncertainty of 0
         return "0"
     return f"{value:g}" if isinstance(value, float) else repr(value)

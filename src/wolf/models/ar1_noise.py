@@ -7,14 +7,16 @@ by a factor of about √((1 + φ) / (1 - φ)). State augmentation with n (Bryson
 other change.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
+from wolf.interfaces import Number
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace import LinearModel, StateSpaceModel, is_curved
 from wolf.statespace.bound_functions import call, num_arguments
@@ -108,8 +110,8 @@ class _Augmented:
         size: D, number of the first states.
     """
 
-    fn: Any = function()
-    phi: Any
+    fn: Callable | None = function()
+    phi: Number | None
     size: int = static()
 
     def __call__(self, x: Array) -> Array:
@@ -131,18 +133,18 @@ class _AugmentedWithInputs(_Augmented):
         return self._apply(x, u)
 
 
-def _augmented(fn: Any, phi: float | None, size: int) -> _Augmented:
+def _augmented(fn: Callable | None, phi: float | None, size: int) -> _Augmented:
     has_inputs = fn is not None and num_arguments(fn) > 1
     return (_AugmentedWithInputs if has_inputs else _Augmented)(fn, phi, size)
 
 
-def _matrix(cov: Any) -> np.ndarray:
+def _matrix(cov: ArrayLike) -> np.ndarray:
     """Return a covariance matrix, from a matrix or variances."""
     cov = np.asarray(cov)
     return cov if cov.ndim > 1 else np.diag(cov)
 
 
-def _block_diagonal(one: Any, other: Any) -> np.ndarray:
+def _block_diagonal(one: ArrayLike, other: ArrayLike) -> np.ndarray:
     """Build a block-diagonal matrix of two blocks, either of which may have a time axis."""
     one, other = np.asarray(one), np.asarray(other)
     lead = np.broadcast_shapes(one.shape[:-2], other.shape[:-2])

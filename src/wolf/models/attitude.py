@@ -6,14 +6,14 @@ rotation δ in body axes, q ⊗ exp(δ), and the bias: six numbers, whose covari
 Shuster 1982; Solà 2017). `wolf.filters.ErrorState` is the filter.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
+from wolf.interfaces import Number
 from wolf.numerics.pytree import pytree
 from wolf.statespace import StateSpaceModel
 
@@ -27,9 +27,9 @@ def attitude(
     bias_var: float,
     accel_var: float,
     mag_var: float,
-    field: Any,
+    field: ArrayLike,
     prior: Gaussian,
-    gravity: Any = GRAVITY,
+    gravity: ArrayLike = GRAVITY,
 ) -> StateSpaceModel:
     """Build an attitude model; state (rotation vector, gyroscope bias), inputs the gyroscope's turn rates.
 
@@ -72,7 +72,7 @@ def attitude(
 class GyroDynamics:
     """Integration of the turn rates u of a gyroscope over a time dt; state (rotation vector, bias)."""
 
-    dt: Any
+    dt: Number
 
     def __call__(self, x: Array, u: Array) -> Array:
         """Compute q ⊗ exp((u - bias) dt) and the unchanged bias."""
@@ -91,8 +91,8 @@ class GyroDynamics:
 class ReferenceVectors:
     """Gravity and the magnetic field in body axes."""
 
-    gravity: Any
-    field: Any
+    gravity: ArrayLike
+    field: ArrayLike
 
     def __call__(self, x: Array) -> Array:
         """Rotate both from world axes to body axes."""
@@ -139,7 +139,7 @@ def compose(first: Array, second: Array) -> Array:
     return rotation_vector(multiply(quaternion(first), quaternion(second)))
 
 
-def quaternions(means: Any) -> np.ndarray:
+def quaternions(means: ArrayLike) -> np.ndarray:
     """Convert the means of an attitude filter to unit quaternions, scalar last, as for SciPy's `Rotation.from_quat`.
 
     Args:

@@ -4,6 +4,7 @@ The dynamics are callable pytrees, so a new forcing or time step never recompile
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Gaussian
+from wolf.interfaces import Number
 from wolf.numerics.jax_compat import enable_x64
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace import StateSpaceModel
@@ -173,11 +175,11 @@ def linear_advection(
 class Lorenz63:
     """Vector field of Lorenz (1963)."""
 
-    sigma: Any
-    rho: Any
-    beta: Any
+    sigma: Number
+    rho: Number
+    beta: Number
 
-    def __call__(self, x: Array, perturbation: Any = 0.0) -> Array:
+    def __call__(self, x: Array, perturbation: Array | float = 0.0) -> Array:
         """Compute the time derivative, plus a perturbation."""
         a, b, c = x[0], x[1], x[2]
         return jnp.stack([self.sigma * (b - a), a * (self.rho - c) - b, a * b - self.beta * c]) + perturbation
@@ -187,9 +189,9 @@ class Lorenz63:
 class Lorenz96:
     """Vector field of Lorenz (1996)."""
 
-    forcing: Any
+    forcing: Number
 
-    def __call__(self, x: Array, perturbation: Any = 0.0) -> Array:
+    def __call__(self, x: Array, perturbation: Array | float = 0.0) -> Array:
         """Compute the time derivative, with a perturbation of the forcing."""
         # By slices, which compile to one loop; a roll per neighbour would copy the state three times.
         ring = jnp.concatenate([x[-2:], x, x[:1]])
@@ -200,8 +202,8 @@ class Lorenz96:
 class RungeKutta:
     """Several steps of the classical Runge-Kutta method of fourth order."""
 
-    flow: Any = function()
-    dt: Any
+    flow: Callable = function()
+    dt: Number
     steps: int = static()
 
     def __call__(self, x: Array) -> Array:
@@ -215,9 +217,9 @@ class RungeKutta:
 class NoisyForcing:
     """Runge-Kutta step of a flow whose forcing is drawn at each step and constant over it."""
 
-    flow: Any = function()
-    dt: Any
-    noise_std: Any
+    flow: Callable = function()
+    dt: Number
+    noise_std: float | Array
 
     def __call__(self, x: Array) -> Array:
         """Integrate over a step without noise."""
@@ -232,13 +234,13 @@ class NoisyForcing:
 class ExponentialStep:
     """Exponential time differencing in Fourier space; coefficients from `_etdrk4`, for K wave numbers."""
 
-    decay: Any
-    half_decay: Any
-    inner: Any
-    first: Any
-    middle: Any
-    last: Any
-    slope: Any
+    decay: Array
+    half_decay: Array
+    inner: Array
+    first: Array
+    middle: Array
+    last: Array
+    slope: Array
     steps: int = static()
 
     def __call__(self, x: Array) -> Array:
@@ -248,7 +250,7 @@ class ExponentialStep:
         def nonlinear(v: Array) -> Array:
             return 1j * self.slope * jnp.fft.rfft(jnp.fft.irfft(v, size) ** 2)
 
-        def step(_: Any, v: Array) -> Array:
+        def step(_: int, v: Array) -> Array:
             now = nonlinear(v)
             a = self.half_decay * v + self.inner * now
             at_a = nonlinear(a)
@@ -264,7 +266,7 @@ class ExponentialStep:
 class Shift:
     """Shift of a wave round a ring."""
 
-    damping: Any
+    damping: float | Array
     cells: int = static()
 
     def __call__(self, x: Array) -> Array:
@@ -288,7 +290,7 @@ def all_states(x: Array) -> Array:
     return x
 
 
-def runge_kutta(flow: Any, x: Array, dt: Any, perturbation: Any = 0.0) -> Array:
+def runge_kutta(flow: Callable, x: Array, dt: Number, perturbation: Array | float = 0.0) -> Array:
     """Integrate over one step of the classical Runge-Kutta method of fourth order."""
     a = flow(x, perturbation)
     b = flow(x + 0.5 * dt * a, perturbation)
@@ -297,13 +299,13 @@ def runge_kutta(flow: Any, x: Array, dt: Any, perturbation: Any = 0.0) -> Array:
     return x + dt / 6.0 * (a + 2.0 * b + 2.0 * c + d)
 
 
-def _fully_measured(step: Any, size: int, dynamics_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
+def _fully_measured(step: Callable, size: int, dynamics_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
     validation.variances(dynamics_var=dynamics_var, obs_var=obs_var)
     prior = Gaussian(*validation.prior(prior, size, variances=True))
     return StateSpaceModel(step, all_states, np.full(size, float(dynamics_var)), np.full(size, float(obs_var)), prior)
 
 
-def _spin_up(step: Any, x: np.ndarray, count: int) -> np.ndarray:
+def _spin_up(step: Callable, x: np.ndarray, count: int) -> np.ndarray:
     """Integrate an initial state onto the attractor."""
     with enable_x64(True), jax.ensure_compile_time_eval():
         return np.asarray(jax.jit(lambda x: jax.lax.fori_loop(0, count, lambda _, x: step(x), x))(x))

@@ -7,9 +7,10 @@ components; `structural` adds them. A variance that is not given is free: to be 
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
@@ -43,7 +44,7 @@ class Part(NamedTuple):
     H: np.ndarray
     dynamics: Motion
     noise: dict[str, Motion]
-    variances: dict[str, Any]
+    variances: dict[str, float | None]
     roles: tuple[str, ...]
     prior: Gaussian | None = None
     whole_steps_advice: str = ""
@@ -210,7 +211,7 @@ def cycle(period: float, var: float | None = None, damping: float = 1.0) -> Part
     )
 
 
-def ar(coefficients: Any, var: float) -> Part:
+def ar(coefficients: ArrayLike, var: float) -> Part:
     """Build an autoregression; its prior is its stationary distribution if it has one.
 
     Args:
@@ -224,7 +225,7 @@ def ar(coefficients: Any, var: float) -> Part:
     return arma(coefficients, (), var)
 
 
-def arma(ar_coefficients: Any, ma_coefficients: Any, var: float) -> Part:
+def arma(ar_coefficients: ArrayLike, ma_coefficients: ArrayLike, var: float) -> Part:
     """Build an ARMA process in Harvey's form; its prior is its stationary distribution if it has one.
 
     Args:
@@ -252,7 +253,7 @@ def arma(ar_coefficients: Any, ma_coefficients: Any, var: float) -> Part:
     )
 
 
-def regression(design: Any, var: Any = 0.0) -> Part:
+def regression(design: ArrayLike, var: ArrayLike = 0.0) -> Part:
     """Build a regression on known series, with the coefficients as states.
 
     Args:
@@ -303,11 +304,11 @@ def wiener_motion(accel_rate: float | None = None) -> Part:
     )
 
 
-def _moving_axis(name: str, dynamics: Motion, noise: dict[str, Motion], known: dict[str, Any]) -> Part:
+def _moving_axis(name: str, dynamics: Motion, noise: dict[str, Motion], known: dict[str, float | None]) -> Part:
     return Part(name, np.eye(1, 2), dynamics, noise, known, ("level", "slope"), Gaussian(np.zeros(2), np.eye(2)))
 
 
-def _full_pattern(period: int, known: dict[str, Any]) -> Part:
+def _full_pattern(period: int, known: dict[str, float | None]) -> Part:
     """Build the dummy form: one state per step of the season but one, whose effect is minus the sum of the others."""
     size = period - 1
     if size > MAX_SEASONAL_STATES:
@@ -328,7 +329,7 @@ def _stationary_cycle(damping: float, var: float) -> Gaussian:
     return Gaussian(np.zeros(2), var / (1 - damping**2) * np.eye(2))
 
 
-def _trigonometric_pattern(period: float, harmonics: int, known: dict[str, Any]) -> Part:
+def _trigonometric_pattern(period: float, harmonics: int, known: dict[str, float | None]) -> Part:
     """Build the trigonometric form: a sum of rotating sines and cosines (Harvey 1989, section 2.3.4)."""
     moves = [discretization.rotation(2 * np.pi * j / period) for j in range(1, harmonics + 1)]
     advice = ""
@@ -343,7 +344,7 @@ def _trigonometric_pattern(period: float, harmonics: int, known: dict[str, Any])
     return Part("a trigonometric season", row, discretization.block_motion(moves), noise, known, swings, None, advice)
 
 
-def _known(**variances: float | None) -> dict[str, Any]:
+def _known(**variances: float | None) -> dict[str, float | None]:
     """Validate the variances that are given."""
     validation.variances(**{name: value for name, value in variances.items() if value is not None})
     return variances

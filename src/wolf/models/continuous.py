@@ -6,16 +6,16 @@ that at the time `start`, by default the first time stamp.
 
 from datetime import UTC
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.statespace import LinearModel
 
 
-def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndarray]:
+def discretise(drift: ArrayLike, diffusion: ArrayLike, dt: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Integrate a linear stochastic differential equation over a time step.
 
     Args:
@@ -55,7 +55,13 @@ def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndar
 
 
 def linear_sde(
-    times: Any, drift: Any, diffusion: Any, H: Any, R: Any, prior: Gaussian, start: float | None = None
+    times: object,
+    drift: ArrayLike,
+    diffusion: ArrayLike,
+    H: ArrayLike,
+    R: ArrayLike,
+    prior: Gaussian,
+    start: float | None = None,
 ) -> LinearModel:
     """Build the model of a linear stochastic differential equation, measured at the given times.
 
@@ -77,7 +83,7 @@ def linear_sde(
 
 
 def wiener_level(
-    times: Any, var_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
+    times: object, var_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
 ) -> LinearModel:
     """Build a level that follows Brownian motion: `local_level` for uneven times.
 
@@ -93,7 +99,7 @@ def wiener_level(
 
 
 def wiener_velocity(
-    times: Any, dims: int, accel_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
+    times: object, dims: int, accel_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
 ) -> LinearModel:
     """Build positions whose velocities follow Brownian motion, in continuous time.
 
@@ -113,7 +119,7 @@ def wiener_velocity(
 
 
 def ornstein_uhlenbeck(
-    times: Any,
+    times: object,
     rate: float,
     stationary_var: float,
     obs_var: float,
@@ -137,7 +143,7 @@ def ornstein_uhlenbeck(
     return linear_sde(times, -rate * np.eye(1), diffusion, np.eye(1), obs_var * np.eye(1), prior, start)
 
 
-def time_steps(times: Any, start: float | None = None) -> np.ndarray:
+def time_steps(times: object, start: float | None = None) -> np.ndarray:
     """Compute the time step before each measurement from time stamps.
 
     Args:
@@ -158,8 +164,9 @@ def time_steps(times: Any, start: float | None = None) -> np.ndarray:
     return gaps
 
 
-def read_times(times: Any) -> np.ndarray:
+def read_times(times: object) -> np.ndarray:
     """Convert time stamps to numbers, dates to seconds since the first of them; NaT is NaN."""
+    # Times may be a list or an array of any library: those with a dtype are tried as dates.
     dated = not np.ma.isMaskedArray(times) and getattr(times, "dtype", None) is not None
     stamps = without_zone(np.asarray(times)) if dated or _all_dates(times) else None
     if stamps is None or not np.issubdtype(stamps.dtype, np.datetime64) or not stamps.ndim or not len(stamps):
@@ -169,16 +176,17 @@ def read_times(times: Any) -> np.ndarray:
 
 def without_zone(dates: np.ndarray) -> np.ndarray:
     """Convert dates with a time zone, as returned by pandas, to UTC; return other values unchanged."""
+    # Date objects of any library count as dates with a time zone if they have one.
     if dates.dtype != object or not dates.size or getattr(dates.flat[0], "tzinfo", None) is None:
         return dates
     return np.array([each.astimezone(UTC).replace(tzinfo=None) for each in dates], "datetime64[ns]")
 
 
-def _all_dates(times: Any) -> bool:
+def _all_dates(times: object) -> bool:
     return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
 
 
-def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+def merge_sensors(*readings: tuple[object, ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
     """Merge sensors with different rates on one time axis.
 
     Args:

@@ -13,7 +13,6 @@ cost that is linear in the number of measurements instead of cubic.
 
 from functools import partial
 from math import factorial
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ LONG_GAP = 1.0  # in 1/λ; above, Q is the stationary covariance minus its propa
 
 
 def matern(
-    times: Any, smoothness: float, length: float, signal_var: float, obs_var: float, start: float | None = None
+    times: object, smoothness: float, length: float, signal_var: float, obs_var: float, start: float | None = None
 ) -> LinearModel:
     """Build a Gaussian process of time with a Matérn kernel, measured with noise.
 

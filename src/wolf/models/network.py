@@ -8,16 +8,17 @@ The state is the vector of all parameters. With `drift_var` they follow random w
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
+from wolf.interfaces import Key
 from wolf.numerics.precision import as_key
-from wolf.numerics.pytree import function, pytree, static
+from wolf.numerics.pytree import PyTree, function, pytree, static
 from wolf.statespace.families import Family, Normal
 from wolf.statespace.parameters import ParameterModel
 
@@ -42,9 +43,9 @@ class Network:
         activation: between the layers.
     """
 
-    frozen: Any
+    frozen: np.ndarray
     sizes: tuple[int, ...] = static()
-    activation: Any = function()
+    activation: Callable = function()
 
     @property
     def features(self) -> int:
@@ -75,12 +76,12 @@ class Raveled:
         tree: structure of the tree.
     """
 
-    fn: Any = function()
+    fn: Callable = function()
     fixed: tuple = static()
     shapes: tuple[tuple[int, ...], ...] = static()
-    tree: Any = static()
+    tree: jax.tree_util.PyTreeDef = static()
 
-    def __call__(self, theta: Array, x: Any) -> Array:
+    def __call__(self, theta: Array, x: Array) -> Array:
         """Rebuild the tree and evaluate the function."""
         leaves, start = [], 0
         for shape in self.shapes:
@@ -111,12 +112,12 @@ def mlp(
     outputs: int = 1,
     *,
     activation: str | Callable = "relu",
-    key: Any = 0,
-    obs_var: Any = 1.0,
-    prior_var: Any = 1.0,
-    drift_var: Any = 0.0,
+    key: Key = 0,
+    obs_var: ArrayLike = 1.0,
+    prior_var: ArrayLike = 1.0,
+    drift_var: ArrayLike = 0.0,
     family: Family | None = None,
-    params: Any = None,
+    params: ArrayLike | None = None,
     learn: str = "all",
 ) -> ParameterModel:
     """Build a multi-layer perceptron.
@@ -164,9 +165,9 @@ def glm(
     features: int,
     family: Family,
     *,
-    mean: Any = None,
-    prior_var: Any = 1.0,
-    drift_var: Any = 0.0,
+    mean: ArrayLike | None = None,
+    prior_var: ArrayLike = 1.0,
+    drift_var: ArrayLike = 0.0,
 ) -> ParameterModel:
     """Build a generalised linear model: per output an intercept, then one coefficient per feature.
 
@@ -191,11 +192,11 @@ def glm(
 
 def from_function(
     fn: Callable,
-    params: Any,
+    params: PyTree,
     *,
-    obs_var: Any = 1.0,
-    prior_var: Any = 1.0,
-    drift_var: Any = 0.0,
+    obs_var: ArrayLike = 1.0,
+    prior_var: ArrayLike = 1.0,
+    drift_var: ArrayLike = 0.0,
     outputs: int = 1,
     family: Family | None = None,
 ) -> ParameterModel:
@@ -234,7 +235,7 @@ def from_function(
     return ParameterModel(observe, family, theta, prior_var, _drift(drift_var))
 
 
-def _initial(sizes: tuple[int, ...], key: Any) -> np.ndarray:
+def _initial(sizes: tuple[int, ...], key: Key) -> np.ndarray:
     """Draw LeCun normal weights (LeCun et al. 1998), truncated as in Flax; biases are zero."""
     key = as_key(key)
     parts = []
@@ -244,7 +245,7 @@ def _initial(sizes: tuple[int, ...], key: Any) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _gaussian(obs_var: Any, outputs: int) -> Normal:
+def _gaussian(obs_var: ArrayLike, outputs: int) -> Normal:
     validation.count("outputs", outputs)
     variances = validation.number_array("obs_var", obs_var)
     if variances.shape not in ((), (outputs,)):
@@ -255,7 +256,7 @@ def _gaussian(obs_var: Any, outputs: int) -> Normal:
     return Normal(np.diag(variances))
 
 
-def _checked(family: Any) -> Family:
+def _checked(family: object) -> Family:
     if not isinstance(family, Family):
         raise ValueError(f"family must be a value from wolf.statespace.families, such as Bernoulli(); got {family!r}")
     return family
@@ -271,12 +272,12 @@ def _activation(given: str | Callable) -> Callable:
     return ACTIVATIONS[given]
 
 
-def _drift(var: Any) -> Any:
+def _drift(var: ArrayLike) -> ArrayLike | None:
     """Return None for a drift of zero, which makes a smaller program."""
     validation.not_negative("drift_var", var)
     return None if np.ndim(var) == 0 and not isinstance(var, jax.core.Tracer) and var == 0 else var
 
 
-def _is_parameter(leaf: Any) -> bool:
+def _is_parameter(leaf: object) -> bool:
     # A leaf may be an array of any library, so the dtype and not the type decides.
     return isinstance(leaf, float) or (hasattr(leaf, "dtype") and np.issubdtype(np.asarray(leaf).dtype, np.floating))

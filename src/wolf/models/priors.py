@@ -1,8 +1,7 @@
 """Priors: a diffuse prior, and one estimated from the first values of a series."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
@@ -12,7 +11,7 @@ NUM_FIRST_VALUES = 15  # from which the initial level is estimated
 PRIOR_WIDTH = 3.0  # standard deviation of the initial level, in standard deviations of those values
 
 
-def diffuse_prior(size: int, variance: float, mean: Any = 0.0) -> Gaussian:
+def diffuse_prior(size: int, variance: float, mean: ArrayLike = 0.0) -> Gaussian:
     """Build a diffuse prior: N(mean, variance I) with a large variance.
 
     Args:

@@ -2,7 +2,6 @@
 
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from wolf import validation
 from wolf.beliefs import Gaussian
@@ -29,9 +28,9 @@ def make(
     name: str,
     dims: int = 1,
     prior: Gaussian | None = None,
-    times: Any = None,
+    times: object = None,
     start: float | None = None,
-    **variances: Any,
+    **variances: float,
 ) -> LinearModel:
     """Build a model by its name, as on the command line.
 

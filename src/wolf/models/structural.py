@@ -3,7 +3,7 @@
 A sum has its variances by name, given or free, and builds a model for even steps or for gaps of any length.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ class Sum(NamedTuple):
     columns: int | None = 1
 
     @property
-    def variances(self) -> dict[str, Any]:
+    def variances(self) -> dict[str, float | None]:
         """Values of all variances by name; None is free."""
         return {name: value for part in self.parts for name, value in part.variances.items()} | {
             "obs_var": self.obs_var
@@ -86,14 +86,14 @@ class Sum(NamedTuple):
         if dynamics.ndim == 2 and np.array_equal(dynamics, np.eye(len(dynamics))):
             dynamics = None  # the identity, without a product
 
-        def build(obs_var: float, **variances: Any) -> LinearModel:
+        def build(obs_var: float, **variances: float) -> LinearModel:
             total: Any = sum(variances[name] * share for name, share in shares.items())
             return LinearModel(F=dynamics, H=row, Q=total, R=obs_var * axes, mean=prior.mean, cov=prior.cov)
 
         return build
 
     def model(
-        self, gaps: Gaps = None, prior: Gaussian | None = None, columns: int = 1, **variances: Any
+        self, gaps: Gaps = None, prior: Gaussian | None = None, columns: int = 1, **variances: float
     ) -> LinearModel:
         """Build the model, with an explicit F.
 
@@ -113,14 +113,14 @@ class Sum(NamedTuple):
         explicit = built if built.F is not None else replace(built, F=np.eye(built.state_dim))
         return explicit.with_motion(partial(self._motion, columns=columns, known=known))
 
-    def _motion(self, gaps: np.ndarray, columns: int, known: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    def _motion(self, gaps: np.ndarray, columns: int, known: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
         """Compute F and Q over gaps of any length, in steps."""
         self.check_gaps(gaps)
         dynamics = along_axes(block_diagonal([part.dynamics(gaps) for part in self.parts]), columns)
         noise: Any = sum(known[name] * share for name, share in self._shares(gaps, columns).items())
         return dynamics, noise
 
-    def _prior(self, known: dict[str, float], columns: int) -> Gaussian:
+    def _prior(self, known: Mapping[str, float], columns: int) -> Gaussian:
         """Combine the priors of the components, diffuse where a component has none."""
         priors = []
         for part in self.parts:
@@ -171,7 +171,8 @@ def add_up(
     for part in parts:
         new = {each: _unused(each, used) for each in part.variances}
         used.update(new.values())
-        noise, variances = ({new[each]: by_name[each] for each in new} for by_name in (part.noise, part.variances))
+        noise = {new[each]: part.noise[each] for each in new}
+        variances = {new[each]: part.variances[each] for each in new}
         renamed.append(part._replace(noise=noise, variances=variances))
     return Sum(name, tuple(renamed), obs_var, columns)
 

@@ -74,6 +74,9 @@ class Matrices(NamedTuple):
         return self.known
 
 
+Table = dict[str, Any]  # of a TOML file
+
+
 def own(model: LinearModel) -> Matrices:
     """Wrap a user's model, which must be time-invariant and without inputs."""
     if model.takes_inputs or time_axes(model):
@@ -102,7 +105,7 @@ def read_file(path: Path) -> Sum | Matrices:
     return add_up(str(path), parts, _variance(path, "obs_var", text))
 
 
-def _read_matrices(path: Path, text: dict[str, Any]) -> LinearModel:
+def _read_matrices(path: Path, text: Table) -> LinearModel:
     try:
         for name in MATRICES:
             array = validation.number_array(name, text[name])
@@ -113,7 +116,7 @@ def _read_matrices(path: Path, text: dict[str, Any]) -> LinearModel:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> Table:
     import tomllib
 
     try:
@@ -124,7 +127,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a TOML file: {error}") from error
 
 
-def _named(path: Path, text: dict[str, Any]) -> Sum:
+def _named(path: Path, text: Table) -> Sum:
     """Read a model given by its name, with its variances."""
     found = parse_words(text["model"])
     _check_keys(path, text["model"], text, ["model", *found.parameters])
@@ -132,7 +135,7 @@ def _named(path: Path, text: dict[str, Any]) -> Sum:
     return Sum(str(path), tuple(parts), _variance(path, "obs_var", text), found.columns)
 
 
-def _read_part(path: Path, described: dict[str, Any]) -> Part:
+def _read_part(path: Path, described: Table) -> Part:
     kinds = {word.name: word for word in PARTS}
     if not isinstance(described, dict):
         raise ValueError(f'{path}: a part is a table, as [[parts]] and kind = "level" below it; got {described!r}')
@@ -155,11 +158,11 @@ def _read_part(path: Path, described: dict[str, Any]) -> Part:
     return _given(path, part, described)
 
 
-def _given(path: Path, part: Part, described: dict[str, Any]) -> Part:
+def _given(path: Path, part: Part, described: Table) -> Part:
     return part._replace(variances={name: _variance(path, name, described) for name in part.variances})
 
 
-def _variance(path: Path, name: str, described: dict[str, Any]) -> float | None:
+def _variance(path: Path, name: str, described: Table) -> float | None:
     value = described.get(name, "fit")
     if value == "fit":
         return None
@@ -170,7 +173,7 @@ def _variance(path: Path, name: str, described: dict[str, Any]) -> float | None:
     return float(value)
 
 
-def _check_keys(path: Path, what: str, described: dict[str, Any], known: list[str]) -> None:
+def _check_keys(path: Path, what: str, described: Table, known: list[str]) -> None:
     wrong = [name for name in described if name not in known]
     if wrong:
         raise ValueError(f"{path}: {what} has no {', '.join(wrong)}; it has {', '.join(known)}")

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
+from wolf.interfaces import Number
 from wolf.models.components import straight_motion
 from wolf.models.continuous import discretise
 from wolf.models.discretization import along_axes
@@ -102,7 +103,12 @@ def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: floa
 
 
 def range_bearing(
-    dt: float, dynamics_var: float, range_var: float, bearing_var: float, prior: Gaussian, sensor: Any = (0.0, 0.0)
+    dt: float,
+    dynamics_var: float,
+    range_var: float,
+    bearing_var: float,
+    prior: Gaussian,
+    sensor: ArrayLike = (0.0, 0.0),
 ) -> StateSpaceModel:
     """Build a radar model: constant velocity, measured distance and direction, which wraps around.
 
@@ -122,12 +128,12 @@ def range_bearing(
     validation.variances(dynamics_var=dynamics_var)
     for name, value in (("range_var", range_var), ("bearing_var", bearing_var)):
         validation.positive_number(name, value)
-    sensor = validation.finite("sensor", sensor)
-    if sensor.shape != (2,):
-        raise ValueError(f"sensor must be a position, of shape (2,); got {sensor.shape}")
+    place = validation.finite("sensor", sensor)
+    if place.shape != (2,):
+        raise ValueError(f"sensor must be a position, of shape (2,); got {place.shape}")
     prior = Gaussian(*validation.prior(prior, 4))
     noise = np.diag([range_var, bearing_var])
-    observe = RangeBearing(sensor)
+    observe = RangeBearing(place)
     return StateSpaceModel(ConstantVelocity(dt), observe, dynamics_var * np.eye(4), noise, prior, residual=wrap_second)
 
 
@@ -155,7 +161,7 @@ def gps_odometry(
 class ConstantVelocity:
     """Motion of (px, py, vx, vy) at constant velocity over a time dt."""
 
-    dt: Any
+    dt: Number
 
     def __call__(self, x: Array) -> Array:
         """Compute the next state."""
@@ -166,7 +172,7 @@ class ConstantVelocity:
 class Turn:
     """Motion of (px, py, vx, vy, turn rate) along an arc over a time dt."""
 
-    dt: Any
+    dt: Number
 
     def __call__(self, x: Array) -> Array:
         """Compute the next state."""
@@ -191,7 +197,7 @@ class Turn:
 class Unicycle:
     """Motion of (x, y, heading) by odometry u = (speed, turn rate) over a time dt."""
 
-    dt: Any
+    dt: Number
 
     def __call__(self, x: Array, u: Array) -> Array:
         """Compute the next state, with the heading at the middle of the step."""
@@ -204,7 +210,7 @@ class Unicycle:
 class RangeBearing:
     """Distance and direction of (px, py, ...) from a sensor."""
 
-    sensor: Any
+    sensor: np.ndarray
 
     def __call__(self, x: Array) -> Array:
         """Compute distance and direction."""
@@ -249,6 +255,6 @@ def _along_all_axes(
     return model.with_motion(partial(_motion_along_all_axes, motion, dims), dt)
 
 
-def _motion_along_all_axes(motion: Any, dims: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _motion_along_all_axes(motion: Callable, dims: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     one, two = (along_axes(each, dims) for each in motion(times))
     return one, two

@@ -3,8 +3,6 @@
 model = wolf.models.structural(wolf.models.trend(0.1, 0.01), wolf.models.seasonal(12, 0.05), obs_var=1.0)
 """
 
-from typing import Any
-
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.models.components import Part, level, trend
@@ -13,7 +11,7 @@ from wolf.models.structural import add_up
 from wolf.statespace import LinearModel
 
 
-def structural(*parts: Part, obs_var: float, times: Any = None, start: float | None = None) -> LinearModel:
+def structural(*parts: Part, obs_var: float, times: object = None, start: float | None = None) -> LinearModel:
     """Build a model of one measurement from components.
 
     Args:

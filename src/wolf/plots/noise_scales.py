@@ -66,7 +66,7 @@ def paths_of(out: Filtered) -> dict[str, np.ndarray]:
     if "noise_scales" not in saved or (estimate is not None and estimate.measured == 0):
         return {}
     paths = _noise_paths(np.asarray(saved["noise_scales"]), out.method.noise)
-    if "dynamics_scales" in saved and (estimate is None or estimate.tells_dynamics):
+    if "dynamics_scales" in saved and (estimate is None or estimate.estimates_dynamics):
         paths["dynamics, times Q"] = np.asarray(saved["dynamics_scales"])
     return paths
 

@@ -5,7 +5,7 @@ noise-free signal, (T, M), `measured` has the model's noise added, and `outliers
 `key`. Processes are composed by a `Sequence`.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
+from wolf.interfaces import Number
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 
@@ -58,7 +59,7 @@ class StudentT:
         dof: degrees of freedom; 2.01 in Duran-Martin et al. (2024).
     """
 
-    dof: Any
+    dof: float | Array
 
     def __post_init__(self) -> None:
         """Validate dof."""
@@ -83,8 +84,8 @@ class Mixture:
         factor: on the mean; 2 in the paper.
     """
 
-    prob: Any
-    factor: Any = 2.0
+    prob: Number
+    factor: Number = 2.0
 
     def __post_init__(self) -> None:
         """Validate prob and factor."""
@@ -107,9 +108,9 @@ class Additive:
         high: largest error. `Additive(0.05, -50.0, 50.0)` is two-sided, `Additive(0.05, 0.0, 50.0)` one-sided.
     """
 
-    prob: Any
-    low: Any
-    high: Any
+    prob: Number
+    low: Number
+    high: Number
 
     def __post_init__(self) -> None:
         """Validate prob, low and high."""
@@ -135,8 +136,8 @@ class Spikes:
         size: standard deviation of the error.
     """
 
-    prob: Any
-    size: Any
+    prob: Number
+    size: Number
 
     def __post_init__(self) -> None:
         """Validate prob and size."""
@@ -160,8 +161,8 @@ class ReplacedMeasurements:
         value: the replacement.
     """
 
-    prob: Any
-    value: Any
+    prob: Number
+    value: Number
 
     def __post_init__(self) -> None:
         """Validate prob and value."""
@@ -217,7 +218,7 @@ class Stuck:
         length: number of stuck steps.
     """
 
-    prob: Any
+    prob: Number
     length: int = static()
 
     def __post_init__(self) -> None:
@@ -241,8 +242,8 @@ class Drift:
         rate: increase of the error per step, in all coordinates.
     """
 
-    start: Any
-    rate: Any
+    start: Number
+    rate: Number
 
     def __post_init__(self) -> None:
         """Validate the parameters."""
@@ -265,9 +266,9 @@ class Burst:
         size: standard deviation of its error.
     """
 
-    prob: Any
+    prob: Number
     length: int = static()
-    size: Any = 10.0
+    size: Number = 10.0
 
     def __post_init__(self) -> None:
         """Validate prob, length and size."""
@@ -293,7 +294,7 @@ class Missing:
         prob: probability that a value is missing.
     """
 
-    prob: Any
+    prob: Number
 
     def __post_init__(self) -> None:
         """Validate prob."""
@@ -314,8 +315,8 @@ class Gap:
         length: number of steps.
     """
 
-    start: Any
-    length: Any
+    start: Number
+    length: Number
 
     def __post_init__(self) -> None:
         """Validate the parameters."""
@@ -357,7 +358,7 @@ class Sequence:
         return measured, outliers
 
 
-def check_process(name: str, process: Any) -> None:
+def check_process(name: str, process: object) -> None:
     """Validate an outlier process."""
     if isinstance(process, type) or not isinstance(process, OutlierProcess):
         got = validation.short_repr(process)
@@ -369,7 +370,7 @@ def coloured(key: Array, cov: Array) -> Array:
     return linalg.apply_cov_root(cov, jax.random.normal(key, cov.shape[-1:], cov.dtype))
 
 
-def _events(key: Array, prob: Any, like: Array) -> Array:
+def _events(key: Array, prob: Number, like: Array) -> Array:
     return jax.random.uniform(key, (len(like),), like.dtype) < prob
 
 

@@ -2,14 +2,16 @@
 
 import dataclasses
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
+from wolf.interfaces import Key
 from wolf.numerics import linalg
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
@@ -36,11 +38,11 @@ class Simulation(NamedTuple):
 def trajectory(
     model: Model,
     steps: int,
-    key: Any,
+    key: Key,
     outliers: OutlierProcess | None = None,
     *,
-    initial: Any = None,
-    inputs: Any = None,
+    initial: ArrayLike | None = None,
+    inputs: ArrayLike | None = None,
 ) -> Simulation:
     """Simulate a path of the state and its measurements.
 
@@ -81,7 +83,7 @@ def trajectory(
 
 @partial(jax.jit, static_argnames=("steps",))
 def _draw(
-    model: Model, process: OutlierProcess, key: Array, start: Any, inputs: Any, *, steps: int
+    model: Model, process: OutlierProcess, key: Array, start: Array | None, inputs: Array | None, *, steps: int
 ) -> tuple[Array, ...]:
     first_key, walk_key, corrupt_key = jax.random.split(key, 3)
     if start is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike
 
 from wolf import api, simulate, validation
@@ -17,10 +18,10 @@ from wolf.diagnostics import metrics
 from wolf.engine.recorders import save_means
 from wolf.execution import validate
 from wolf.inference.filters import EnsembleFilter, EnsembleState
-from wolf.interfaces import Filter, Key
+from wolf.interfaces import Filter, Key, StepInfo
 from wolf.numerics.precision import as_key
 from wolf.results import count
-from wolf.simulate.processes import check_process
+from wolf.simulate.processes import OutlierProcess, check_process
 from wolf.statespace import Model
 
 MAX_CHUNK_ENTRIES = 4_000_000  # numbers in the members of one chunk of a run: 32 MB
@@ -63,7 +64,8 @@ class Twin:
     @property
     def scores(self) -> dict[str, float]:
         """Means over time of error, spread and CRPS, after the burn-in."""
-        return {name: float(getattr(self, name)[self.burn_in :].mean()) for name in ("rmse", "spread", "crps")}
+        scores = {"rmse": self.rmse, "spread": self.spread, "crps": self.crps}
+        return {name: float(values[self.burn_in :].mean()) for name, values in scores.items()}
 
     def __repr__(self) -> str:
         """Format the scores."""
@@ -78,7 +80,7 @@ def run(
     steps: int = 1000,
     *,
     key: Key,
-    outliers: Any = None,
+    outliers: OutlierProcess | None = None,
     data: simulate.Simulation | None = None,
     initial: ArrayLike | None = None,
     burn_in: int | None = None,
@@ -146,7 +148,7 @@ def run(
     )
 
 
-def _check(model: Model, data: Any, progress: Any, outliers: Any, initial: Any) -> None:
+def _check(model: Model, data: object, progress: object, outliers: object, initial: object) -> None:
     if data is not None and not isinstance(data, simulate.Simulation):
         raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.short_repr(data)}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
@@ -159,7 +161,7 @@ def _check(model: Model, data: Any, progress: Any, outliers: Any, initial: Any) 
         raise ValueError(f"initial must have shape ({model.state_dim},); got {validation.short_repr(initial)}")
 
 
-def _chunks(ys: np.ndarray, model: Model, method: Any) -> list[np.ndarray]:
+def _chunks(ys: np.ndarray, model: Model, method: object) -> list[np.ndarray]:
     """Split measurements into chunks of equal length, compiled once, whose members fit in memory."""
     size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
     num_chunks = -(-len(ys) // max(1, MAX_CHUNK_ENTRIES // size))
@@ -169,7 +171,7 @@ def _chunks(ys: np.ndarray, model: Model, method: Any) -> list[np.ndarray]:
     return np.split(padded, num_chunks)
 
 
-def _save_members(state: Any, info: Any) -> dict[str, Any]:
+def _save_members(state: Any, info: StepInfo) -> dict[str, Array]:
     members = isinstance(state, EnsembleState)
     return save_means(state, info) | ({"members": state.members} if members else {"variances": state.variances})
 
@@ -190,7 +192,7 @@ def _score(saved: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, np.ndar
     }
 
 
-def _progress_reporter(progress: Any) -> Callable[[int, int], None]:
+def _progress_reporter(progress: bool | Callable[[int, int], None] | None) -> Callable[[int, int], None]:
     """Return the function that reports the progress of a run."""
     if callable(progress):
         return progress

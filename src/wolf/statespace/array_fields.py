@@ -1,13 +1,16 @@
 """Array fields of models: time slices, copies without validation, residuals, counts in words."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from wolf import validation
+
+ModelT = TypeVar("ModelT")
 
 
 def subtract(residual: Callable | None, y: Array, prediction: Array) -> Array:
@@ -17,27 +20,27 @@ def subtract(residual: Callable | None, y: Array, prediction: Array) -> Array:
     return residual(y, prediction) if y.ndim == 1 else jax.vmap(residual, in_axes=-1, out_axes=-1)(y, prediction)
 
 
-def varies(array: Any) -> bool:
+def varies(array: Array | np.ndarray | None) -> bool:
     """Return whether a matrix has a time axis."""
     return array is not None and array.ndim == 3
 
 
-def slice_at(array: Any, t: Array | int) -> Any:
+def slice_at(array: Array | np.ndarray | None, t: Array | int) -> Array | np.ndarray | None:
     """Return the matrix of one step, if it has a time axis, or the matrix itself."""
     return jax.lax.dynamic_index_in_dim(jnp.asarray(array), t, keepdims=False) if varies(array) else array
 
 
-def replace(model: Any, **changes: Any) -> Any:
+def replace(model: ModelT, **changes: object) -> ModelT:
     """Copy a model with other leaves, without the validation of the constructor."""
     copy = object.__new__(type(model))
     vars(copy).update(vars(model) | changes)
     return copy
 
 
-def keep(model: Any, *names: str) -> None:
+def keep(model: object, *names: str) -> None:
     """Store fields as NumPy arrays, so that none is rounded to float32."""
     for name in names:
-        object.__setattr__(model, name, validation.number_array(name, getattr(model, name)))
+        object.__setattr__(model, name, validation.number_array(name, vars(model)[name]))
 
 
 def count(number: int, noun: str) -> str:

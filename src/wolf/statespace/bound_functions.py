@@ -2,21 +2,20 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from jax import Array
 
 from wolf.numerics import linalg
-from wolf.numerics.pytree import function, pytree
+from wolf.numerics.pytree import PyTree, function, pytree
 
 
 @pytree
 class LinearMap:
     """Linear map `x -> matrix x + offset`; None stands for the identity and for no offset."""
 
-    matrix: Any
-    offset: Any = None
+    matrix: Array | None
+    offset: Array | None = None
 
     def __call__(self, x: Array) -> Array:
         """Apply the map."""
@@ -28,18 +27,18 @@ class LinearMap:
 class Bound:
     """User's function with its input bound, for one series or for many."""
 
-    fn: Any = function()
-    u: Any = None
-    residual: Any = function(default=None)
+    fn: Callable = function()
+    u: Array | None = None
+    residual: Callable | None = function(default=None)
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at x."""
         return self.each(lambda f: f, x)
 
-    def each(self, transform: Callable, x: Array, axes: int = 1) -> Any:
+    def each(self, transform: Callable, x: Array, axes: int = 1) -> PyTree:
         """Evaluate `transform(x -> fn(x, u))` at x, mapped over the series if x has a trailing series axis."""
 
-        def one(x: Array, u: Any) -> Any:
+        def one(x: Array, u: Array | None) -> PyTree:
             return transform(lambda z: call(self.fn, z, u))(x)
 
         if x.ndim == axes:

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from wolf.beliefs import Gaussian
-from wolf.statespace.array_fields import replace, varies
+from wolf.statespace.array_fields import ModelT, replace, varies
 from wolf.statespace.linear import LinearModel
 from wolf.statespace.nonlinear import StateSpaceModel
 from wolf.statespace.parameters import ParameterModel
@@ -39,22 +39,22 @@ class ManifoldDynamics(Protocol):
         ...
 
 
-def with_matrices(model: Any) -> Any:
+def with_matrices(model: ModelT) -> ModelT:
     """Return the model with all covariances as matrices."""
     return _map_covs(model, lambda cov: np.diag(cov) if cov.ndim == 1 else cov)
 
 
-def with_variances(model: Any) -> Any:
+def with_variances(model: ModelT) -> ModelT:
     """Return the model with diagonal covariances as variances."""
 
-    def to_variances(cov: Any) -> Any:
+    def to_variances(cov: np.ndarray) -> np.ndarray:
         fixed = cov.ndim == 2 and isinstance(cov, np.ndarray)
         return np.diagonal(cov).copy() if fixed and not np.any(cov - np.diag(np.diagonal(cov))) else cov
 
     return _map_covs(model, to_variances)
 
 
-def prior_width(model: Any) -> float:
+def prior_width(model: Model) -> float:
     """Compute the ratio of prior to noise of the first measurements: the largest tr(R⁻¹ H (P + Q) Hᵀ) of a few steps.
 
     Returns:
@@ -82,12 +82,12 @@ def prior_width(model: Any) -> float:
     return float(max(0.0, *widths.tolist()))
 
 
-def own_noise(model: Any) -> Callable | None:
+def own_noise(model: Model) -> Callable | None:
     """Return the `draw(x, key)` of dynamics with a noise of their own, or None for additive noise."""
     return model.dynamics.draw if isinstance(model.dynamics, DynamicsWithNoise) else None
 
 
-def is_curved(model: Any) -> bool:
+def is_curved(model: Model) -> bool:
     """Return whether the states are on a manifold: the dynamics have `retract(x, step)` and `between(x, other)`.
 
     Example:
@@ -111,4 +111,5 @@ def time_axes(model: Model) -> dict[str, int]:
     if isinstance(model, ParameterModel):
         return {}
     names = ("F", "H", "Q", "R", "B") if model.linear else ("dynamics_cov", "obs_cov")
-    return {name: len(getattr(model, name)) for name in names if varies(getattr(model, name))}
+    fields = vars(model)
+    return {name: len(fields[name]) for name in names if varies(fields[name])}

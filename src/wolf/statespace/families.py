@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.numerics.pytree import pytree, static
@@ -41,7 +42,7 @@ class Family:
         """Number of linear predictors that the function must return."""
         return self.dim
 
-    def statistic(self, y: Any) -> np.ndarray:
+    def statistic(self, y: ArrayLike) -> np.ndarray:
         """Convert data (T,) to statistics (T, M), the measurements for `wolf.filter`. NaN remains missing."""
         return validation.number_array("y", y).reshape(-1, self.dim)
 
@@ -95,7 +96,7 @@ class Bernoulli(Family):
         ([0.5], [[0.25]])
     """
 
-    def statistic(self, y: Any) -> np.ndarray:
+    def statistic(self, y: ArrayLike) -> np.ndarray:
         """Convert 0, 1, False, True to numbers; other values raise an error, NaN is missing."""
         values = super().statistic(y)
         _check("Bernoulli takes 0 and 1", values, np.isin(values, (0.0, 1.0)))
@@ -141,7 +142,7 @@ class Categorical(Family):
         """Number of predictors, K."""
         return self.classes
 
-    def statistic(self, y: Any) -> np.ndarray:
+    def statistic(self, y: ArrayLike) -> np.ndarray:
         """Convert classes 0 ... K - 1 to indicators of all but the last."""
         labels = validation.number_array("y", y).reshape(-1)
         _check(f"Categorical takes 0 ... {self.classes - 1}", labels, np.isin(labels, np.arange(self.classes)))
@@ -162,7 +163,7 @@ class Categorical(Family):
 class Poisson(Family):
     """Counts: λ = exp(η), V = λ."""
 
-    def statistic(self, y: Any) -> np.ndarray:
+    def statistic(self, y: ArrayLike) -> np.ndarray:
         """Convert counts, which must not be negative."""
         values = super().statistic(y)
         _check("Poisson takes counts of at least 0", values, values >= 0)
@@ -191,7 +192,7 @@ class Gamma(Family):
         """Validate the shape."""
         validation.positive("shape", self.shape, needed=True)
 
-    def statistic(self, y: Any) -> np.ndarray:
+    def statistic(self, y: ArrayLike) -> np.ndarray:
         """Convert positive numbers."""
         values = super().statistic(y)
         _check("Gamma takes numbers above 0", values, values > 0)
@@ -223,7 +224,7 @@ class Beta(Family):
         """Validate the precision."""
         validation.positive("precision", self.precision, needed=True)
 
-    def statistic(self, y: Any) -> np.ndarray:
+    def statistic(self, y: ArrayLike) -> np.ndarray:
         """Convert shares to their logits."""
         values = super().statistic(y)
         _check("Beta takes numbers from 0 to 1", values, (values >= 0) & (values <= 1))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
@@ -46,7 +47,7 @@ class LinearModel:
     mean: Any
     cov: Any
     B: Any = None
-    residual: Any = function(default=None)
+    residual: Callable | None = function(default=None)
 
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
     dynamics: ClassVar[None] = None  # given by a matrix, not by a function
@@ -54,7 +55,7 @@ class LinearModel:
     def __post_init__(self) -> None:
         """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
         keep(self, "H", "Q", "R", "mean", "cov")
-        keep(self, *(name for name in ("F", "B") if getattr(self, name) is not None))
+        keep(self, *(name for name in ("F", "B") if vars(self)[name] is not None))
         validation.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
         validation.matrix("F", self.F, (self.state_dim, self.state_dim))
         validation.matrix("H", self.H, (self.obs_dim, self.state_dim))
@@ -67,7 +68,7 @@ class LinearModel:
 
     def __repr__(self) -> str:
         """Format the sizes and the time-varying matrices."""
-        varying = [name for name in ("F", "H", "Q", "R", "B") if varies(getattr(self, name))]
+        varying = [name for name in ("F", "H", "Q", "R", "B") if varies(vars(self)[name])]
         tail = f", {', '.join(varying)} vary in time" if varying else ""
         inputs = "" if self.B is None else f", {count(self.B.shape[-1], 'input')}"
         return f"LinearModel({count(self.state_dim, 'state')}, {self.obs_dim} measured{inputs}{tail})"
@@ -98,7 +99,7 @@ class LinearModel:
         return self.Q
 
     @property
-    def obs_cov(self) -> Any:
+    def obs_cov(self) -> Array:
         """Measurement covariance R."""
         return self.R
 
@@ -109,9 +110,9 @@ class LinearModel:
 
     def at(self, t: Array | int) -> "LinearModel":
         """Return the model of one step."""
-        return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
+        return replace(self, **{name: slice_at(vars(self)[name], t) for name in ("F", "H", "Q", "R", "B")})
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the fields, with the motion over other time steps if it can be pickled."""
         fields = dict(vars(self))
         try:
@@ -142,7 +143,7 @@ class LinearModel:
         """Time of one step; None for a model without a motion over other time steps."""
         return vars(self).get("_step")
 
-    def over(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
+    def over(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Compute F and Q of steps of other lengths.
 
         Args:
@@ -164,7 +165,7 @@ class LinearModel:
         shape = (len(gaps), self.state_dim, self.state_dim)
         return np.broadcast_to(dynamics, shape), np.broadcast_to(noise, shape)
 
-    def scaled(self, dynamics: Any, obs: Any) -> "LinearModel":
+    def scaled(self, dynamics: ArrayLike, obs: ArrayLike) -> "LinearModel":
         """Return a copy with scaled noise covariances."""
         return replace(self, Q=dynamics * self.Q, R=obs * self.R)
 
@@ -173,11 +174,11 @@ class LinearModel:
         return jax.tree.map(lambda leaf: leaf[..., None], self)
 
     @property
-    def step_cov(self) -> Any:
+    def step_cov(self) -> Array:
         """Q in its compact form; parameter models have shorter forms than a matrix."""
         return self.dynamics_cov
 
-    def obs_cov_at(self, x: Array, u: Array | None) -> Any:
+    def obs_cov_at(self, x: Array, u: Array | None) -> Array:
         """Return R, which does not depend on the state."""
         return self.obs_cov
 

@@ -4,9 +4,11 @@ A plain function is compiled once per function object, so a value that it closes
 on; pass parameters through `jax.tree_util.Partial(f, dt)` or a callable pytree, and a new dt never recompiles.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
@@ -39,11 +41,11 @@ class StateSpaceModel:
     """
 
     dynamics: Any = function()
-    observe: Any = function()
+    observe: Callable = function()
     dynamics_cov: Any
     obs_cov: Any
     prior: Gaussian
-    residual: Any = function(default=None)
+    residual: Callable | None = function(default=None)
 
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
 
@@ -53,9 +55,9 @@ class StateSpaceModel:
         if not isinstance(self.prior, tuple) or len(self.prior) != 2:
             raise ValueError(f"prior must be wolf.Gaussian(mean, cov); got {type(self.prior).__name__}")
         object.__setattr__(self, "prior", Gaussian(*(validation.number_array("prior", leaf) for leaf in self.prior)))
-        for name in ("dynamics", "observe", "residual"):
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise ValueError(f"{name} must be a function of the state; got {type(getattr(self, name)).__name__}")
+        for name, value in (("dynamics", self.dynamics), ("observe", self.observe), ("residual", self.residual)):
+            if value is not None and not callable(value):
+                raise ValueError(f"{name} must be a function of the state; got {type(value).__name__}")
         if self.observe is None:
             raise ValueError("observe must be a function h(x) or h(x, u); got None")
         names = ("dynamics_cov", "obs_cov", "prior.cov")
@@ -90,7 +92,7 @@ class StateSpaceModel:
         """Return the model of one step."""
         return replace(self, dynamics_cov=slice_at(self.dynamics_cov, t), obs_cov=slice_at(self.obs_cov, t))
 
-    def scaled(self, dynamics: Any, obs: Any) -> "StateSpaceModel":
+    def scaled(self, dynamics: ArrayLike, obs: ArrayLike) -> "StateSpaceModel":
         """Return a copy with scaled noise covariances."""
         return replace(self, dynamics_cov=dynamics * self.dynamics_cov, obs_cov=obs * self.obs_cov)
 
@@ -99,11 +101,11 @@ class StateSpaceModel:
         return replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
 
     @property
-    def step_cov(self) -> Any:
+    def step_cov(self) -> Array:
         """Q in its compact form; parameter models have shorter forms than a matrix."""
         return self.dynamics_cov
 
-    def obs_cov_at(self, x: Array, u: Array | None) -> Any:
+    def obs_cov_at(self, x: Array, u: Array | None) -> Array:
         """Return R, which does not depend on the state."""
         return self.obs_cov
 

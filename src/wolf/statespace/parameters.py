@@ -5,17 +5,19 @@ multiplies by its dynamics, and its covariances are stored in the form in which 
 a full matrix would not fit in memory.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.array_fields import count
+from wolf.statespace.array_fields import count, keep
 from wolf.statespace.bound_functions import Bound, LinearMap, call, num_arguments
 from wolf.statespace.families import Family, Normal
 
@@ -37,7 +39,7 @@ class ParameterModel:
         ParameterModel(3 parameters, Bernoulli)
     """
 
-    observe: Any = function()
+    observe: Callable = function()
     family: Any
     mean: Any
     cov: Any
@@ -50,8 +52,7 @@ class ParameterModel:
 
     def __post_init__(self) -> None:
         """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
-        for name in ("mean", "cov") if self.drift is None else ("mean", "cov", "drift"):
-            object.__setattr__(self, name, validation.number_array(name, getattr(self, name)))
+        keep(self, *(("mean", "cov") if self.drift is None else ("mean", "cov", "drift")))
         if not callable(self.observe):
             raise ValueError(f"observe must be a function h(theta, u); got {type(self.observe).__name__}")
         if not isinstance(self.family, Family):
@@ -90,7 +91,7 @@ class ParameterModel:
         return Gaussian(self.mean, _dense(self.cov, self.state_dim))
 
     @property
-    def step_cov(self) -> Any:
+    def step_cov(self) -> Array | None:
         """Covariance of the drift in its compact form: None, a number or (D,) for variances."""
         return self.drift
 
@@ -100,7 +101,7 @@ class ParameterModel:
         return _dense(np.zeros((), self.mean.dtype) if self.drift is None else self.drift, self.state_dim)
 
     @property
-    def obs_cov(self) -> Any:
+    def obs_cov(self) -> Array:
         """Covariance of a measurement: R for a Gaussian family, that at η = 0 for the others."""
         if isinstance(self.family, Normal):
             return self.family.obs_cov
@@ -111,7 +112,7 @@ class ParameterModel:
         """Whether the function takes inputs u."""
         return num_arguments(self.observe) > 1
 
-    def override(self, matrices: dict[str, Any]) -> "ParameterModel":
+    def override(self, matrices: Mapping[str, ArrayLike]) -> "ParameterModel":
         """Return a copy with another R for one step; only for Gaussian noise."""
         if matrices.keys() != {"R"} or not isinstance(self.family, Normal):
             raise ValueError(
@@ -124,7 +125,7 @@ class ParameterModel:
         """Return the model of one step, which does not depend on time."""
         return self
 
-    def scaled(self, dynamics: Any, obs: Any) -> "ParameterModel":
+    def scaled(self, dynamics: ArrayLike, obs: ArrayLike) -> "ParameterModel":
         """Return a copy with scaled noise covariances; only for Gaussian noise."""
         if not isinstance(self.family, Normal):
             raise ValueError(f"only Gaussian noise can be scaled; got {self!r}")

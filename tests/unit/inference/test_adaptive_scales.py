@@ -612,7 +612,7 @@ def test_exact_q_is_not_reported(uncertainty):
     ys = wolf.simulate.trajectory(LEVEL, 200, 1).measurements
     estimate = wolf.filter(LEVEL, ys, method=wolf.Adaptive(q_uncertainty=uncertainty)).learned_noise
     assert "Q" not in repr(estimate)
-    assert not estimate.tells_dynamics
+    assert not estimate.estimates_dynamics
 
 
 @pytest.mark.parametrize("width", [1e4, 1e8, 1e18])

@@ -9,7 +9,7 @@ so for large N a linear Gaussian ensemble converges to the weighted Kalman filte
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +51,7 @@ class Stochastic(Analysis):
         weight: Array,
         draws: Array,
         key: Array,
-        taper: Any,
+        taper: Taper | None,
     ) -> AnalysisResult:
         """Update every member with its own perturbed residual.
 
@@ -93,9 +93,9 @@ class DEnKF(Analysis):
         anomalies: Array,
         sight: ObservationEnsemble,
         weight: Array,
-        draws: Any,
+        draws: Array | None,
         key: Array,
-        taper: Any,
+        taper: Taper | None,
     ) -> AnalysisResult:
         """Update the mean and shrink the anomalies; arguments as in `Stochastic`."""
         if sight.wide and taper is None:
@@ -131,9 +131,9 @@ class ETKF(Analysis):
         anomalies: Array,
         sight: ObservationEnsemble,
         weight: Array,
-        draws: Any,
+        draws: Array | None,
         key: Array,
-        taper: Any,
+        taper: Taper | None,
     ) -> AnalysisResult:
         """Update the mean and transform the anomalies; arguments as in `Stochastic`."""
         signal, error = sight.weighed(weight)

@@ -6,8 +6,6 @@ converge to the weighted Kalman filter as N grows, unless all weights are 1; tho
 `wolf.inference.ensembles.analysis` do.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
 
@@ -16,6 +14,7 @@ from wolf.inference.ensembles.interfaces import Analysis, AnalysisRequirements, 
 from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 from wolf.inference.weights import EFFICIENCY, Huber, MahalanobisThreshold
 from wolf.inference.weights.calibration import threshold
+from wolf.interfaces import Number
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
 
@@ -28,7 +27,7 @@ class ErrorWeight:
     `c=None` is calibrated to clean data by the variance of the errors over the members, which is that of a residual.
     """
 
-    c: Any
+    c: Number | None
 
     def __post_init__(self) -> None:
         validation.positive("c", self.c)
@@ -42,7 +41,7 @@ class ErrorWeight:
 class AveragedParticle(ErrorWeight):
     """Gate on the mean *squared* error of an observation over the members, at most c: AP-EnKF."""
 
-    c: Any = None
+    c: Number | None = None
 
     def __call__(self, errors: Array) -> Array:
         """Compute weights per observation, (M,)."""
@@ -55,7 +54,7 @@ class AveragedParticle(ErrorWeight):
 class PerParticle(ErrorWeight):
     """Gate on the *squared* error of each member, at most c: PP-EnKF."""
 
-    c: Any = None
+    c: Number | None = None
 
     def __call__(self, errors: Array) -> Array:
         """Compute weights per member and observation, (N, M)."""
@@ -68,7 +67,7 @@ class PerParticle(ErrorWeight):
 class Clipped(ErrorWeight):
     """Errors clipped at ±c, as a weight min(1, c / |error|): the Huberised EnKF of Roh et al. (2013)."""
 
-    c: Any = None
+    c: Number | None = None
 
     def __call__(self, errors: Array) -> Array:
         """Compute weights per member and observation, (N, M)."""
@@ -94,7 +93,7 @@ class SampledGain(Analysis):
         weight: Array,
         draws: Array,
         key: Array,
-        taper: Any,
+        taper: tuple | None,
     ) -> AnalysisResult:
         """Update every member; arguments as in `Stochastic`."""
         errors, predicted = perturbed(sight, draws), _predicted_anomalies(sight, draws)

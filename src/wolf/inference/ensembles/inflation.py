@@ -4,23 +4,24 @@ An inflation has `prior(memory)`, a factor on the predicted anomalies, `posterio
 analysed anomalies, and, if it is adaptive, `start()` and `learn(memory, ...)`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
 from wolf import validation
-from wolf.numerics.pytree import pytree
+from wolf.interfaces import Number
+from wolf.numerics.pytree import PyTree, pytree
 
 
 class Inflation:
     """Base of inflations; its methods do nothing."""
 
-    def start(self, like: Array) -> Any:
+    def start(self, like: Array) -> PyTree:
         """Return the initial memory: none."""
         return ()
 
-    def prior(self, memory: Any) -> Array | float:
+    def prior(self, memory: PyTree) -> Array | float:
         """Return the factor on the predicted anomalies."""
         return 1.0
 
@@ -28,7 +29,7 @@ class Inflation:
         """Return the inflated anomalies, from those before and after the analysis."""
         return after
 
-    def learn(self, memory: Any, error: Array, signal: Array, weight: Array) -> Any:
+    def learn(self, memory: PyTree, error: Array, signal: Array, weight: Array) -> PyTree:
         """Return the memory, updated with the residuals of a measurement."""
         return memory
 
@@ -41,7 +42,7 @@ class Multiplicative(Inflation):
         factor: on the anomalies, so its square is on the covariance; 1.0 does nothing.
     """
 
-    factor: Any = 1.0
+    factor: float | Array = 1.0
 
     def __post_init__(self) -> None:
         """Validate the factor."""
@@ -60,7 +61,7 @@ class RTPP(Inflation):
         share: of the predicted anomalies in the mix, between 0 and 1.
     """
 
-    share: Any
+    share: float | Array
 
     def __post_init__(self) -> None:
         """Validate the share."""
@@ -79,7 +80,7 @@ class RTPS(Inflation):
         share: of the reduction in spread that is restored, between 0 and 1.
     """
 
-    share: Any
+    share: float | Array
 
     def __post_init__(self) -> None:
         """Validate the share."""
@@ -115,16 +116,16 @@ class Adaptive(Inflation):
         highest: upper bound of the factor.
     """
 
-    initial: Any = 1.0
-    variance: Any = 0.04
-    growth: Any = 1.03
-    lowest: Any = 0.9
-    highest: Any = 4.0
+    initial: Number = 1.0
+    variance: Number = 0.04
+    growth: Number = 1.03
+    lowest: Number = 0.9
+    highest: Number = 4.0
 
     def __post_init__(self) -> None:
         """Validate the parameters."""
-        for name in ("initial", "variance", "growth", "lowest", "highest"):
-            validation.positive(name, getattr(self, name))
+        for name, value in vars(self).items():
+            validation.positive(name, value)
 
     def start(self, like: Array) -> AdaptiveMemory:
         """Return the initial factor and its variance."""

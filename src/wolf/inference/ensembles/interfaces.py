@@ -3,7 +3,9 @@
 import dataclasses
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 
@@ -38,19 +40,19 @@ class AnalysisResult(NamedTuple):
 class Localisation(Protocol):
     """Distances of states and observations, and the taper of covariances over them."""
 
-    def cross(self, state_dim: int, obs_dim: int) -> Any:
+    def cross(self, state_dim: int, obs_dim: int) -> Array | np.ndarray:
         """Return the distances from observations to states, (M, D)."""
         ...
 
-    def between(self, state_dim: int, obs_dim: int) -> Any:
+    def between(self, state_dim: int, obs_dim: int) -> Array | np.ndarray:
         """Return the distances between observations, (M, M)."""
         ...
 
-    def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
+    def near(self, state_dim: int, obs_dim: int) -> tuple[Array | np.ndarray, Array | np.ndarray]:
         """Return indices and distances of the observations near each state, (D, K)."""
         ...
 
-    def taper(self, distance: Any, like: Array) -> Array:
+    def taper(self, distance: ArrayLike, like: Array) -> Array:
         """Evaluate the taper at distances."""
         ...
 
@@ -65,7 +67,14 @@ class Analysis(Protocol):
         return AnalysisRequirements()
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: ObservationEnsemble, weight: Array, draws: Any, key: Any, local: Any
+        self,
+        mean: Array,
+        anomalies: Array,
+        sight: ObservationEnsemble,
+        weight: Array,
+        draws: Any,
+        key: Array,
+        local: Any,
     ) -> AnalysisResult:
         """Compute the new mean and anomalies.
 

@@ -1,7 +1,6 @@
 """Serial and local analyses, by observation or by state; both require independent noise (R as variances)."""
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +29,7 @@ class EnSRF(Analysis):
         anomalies: Array,
         sight: ObservationEnsemble,
         weight: Array,
-        draws: Any,
+        draws: Array | None,
         key: Array,
         taper: Taper | None,
     ) -> AnalysisResult:
@@ -78,7 +77,7 @@ class LETKF(Analysis):
         anomalies: Array,
         sight: ObservationEnsemble,
         weight: Array,
-        draws: Any,
+        draws: Array | None,
         key: Array,
         near: tuple,
     ) -> AnalysisResult:

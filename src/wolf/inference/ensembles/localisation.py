@@ -5,20 +5,21 @@ within reach of each state, for analyses that do not form the others.
 """
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
+from wolf.interfaces import Number
 from wolf.numerics.pytree import pytree, static
 
 GAUSSIAN_SCALE = math.sqrt(10.0 / 3.0)  # gives the curvature at 0 of a Gaussian whose standard deviation is the radius
 TAPER_REACH = 2.0 * GAUSSIAN_SCALE  # in units of the radius: beyond it the taper is exactly zero
 
 
-def gaspari_cohn(distance: Any, radius: Any) -> Array:
+def gaspari_cohn(distance: ArrayLike, radius: Number) -> Array:
     """Evaluate the fifth-order taper of compact support, from 1 to 0 (Gaspari & Cohn 1999, equation 4.10).
 
     Args:
@@ -39,8 +40,8 @@ def gaspari_cohn(distance: Any, radius: Any) -> Array:
 class _Geometry:
     """States and observations at positions in a space that may be periodic; subclasses define the positions."""
 
-    radius: Any
-    reach: Any
+    radius: Number
+    reach: float | None
 
     def _set_reach(self) -> None:
         validation.positive("radius", self.radius)
@@ -52,17 +53,17 @@ class _Geometry:
         """Return the positions of states (D, K) and observations (M, K), and the periods (K,), 0 for none."""
         raise NotImplementedError
 
-    def cross(self, state_dim: int, obs_dim: int) -> Any:
+    def cross(self, state_dim: int, obs_dim: int) -> Array | np.ndarray:
         """Compute the distances from observations to states, (M, D)."""
         states, observations, periods = self.positions(state_dim, obs_dim)
         return _separation(observations[:, None], states[None], periods)
 
-    def between(self, state_dim: int, obs_dim: int) -> Any:
+    def between(self, state_dim: int, obs_dim: int) -> Array | np.ndarray:
         """Compute the distances between observations, (M, M)."""
         _, observations, periods = self.positions(state_dim, obs_dim)
         return _separation(observations[:, None], observations[None], periods)
 
-    def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
+    def near(self, state_dim: int, obs_dim: int) -> tuple[Array | np.ndarray, Array | np.ndarray]:
         """Return indices and distances of the observations within reach of each state, (D, K), padded by far ones."""
         if self.reach is None:
             indices = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
@@ -75,7 +76,7 @@ class _Geometry:
         distances, numbers = tree.query(states, np.arange(1, width + 1), distance_upper_bound=self.reach)
         return np.minimum(numbers, obs_dim - 1), distances  # padding has infinite distances
 
-    def taper(self, distance: Any, like: Array) -> Array:
+    def taper(self, distance: ArrayLike, like: Array) -> Array:
         """Evaluate the taper at distances."""
         far = jnp.minimum(jnp.asarray(distance, like.dtype), jnp.finfo(like.dtype).max ** 0.1)
         return gaspari_cohn(far, self.radius)
@@ -95,7 +96,7 @@ class Ring(_Geometry):
         (40, 15)
     """
 
-    radius: Any
+    radius: Number
     observed: tuple[float, ...] | None = static(default=None)
     reach: float | None = static(default=None)
 
@@ -130,7 +131,7 @@ class Grid(_Geometry):
     """
 
     shape: tuple[int, ...] = static()
-    radius: Any
+    radius: Number
     periodic: bool | tuple[bool, ...] = static(default=False)
     observed: tuple[tuple[float, ...], ...] | None = static(default=None)
     reach: float | None = static(default=None)
@@ -166,31 +167,31 @@ class Distances(_Geometry):
         radius: of the taper, in the unit of the distances; `inf` for none.
     """
 
-    state_obs: Any
-    obs_obs: Any
-    radius: Any
+    state_obs: np.ndarray
+    obs_obs: np.ndarray
+    radius: Number
 
     def __post_init__(self) -> None:
         """Validate shapes and the radius."""
         validation.positive("radius", self.radius)
-        for name in ("state_obs", "obs_obs"):
-            object.__setattr__(self, name, validation.number_array(name, getattr(self, name)))
+        for name, value in (("state_obs", self.state_obs), ("obs_obs", self.obs_obs)):
+            object.__setattr__(self, name, validation.number_array(name, value))
         size = np.shape(self.state_obs)[-1:]
         if np.ndim(self.state_obs) != 2 or np.shape(self.obs_obs) != size + size:
             shapes = f"{np.shape(self.state_obs)} and {np.shape(self.obs_obs)}"
             raise ValueError(f"state_obs must have shape (D, M) and obs_obs (M, M); got {shapes}")
 
-    def cross(self, state_dim: int, obs_dim: int) -> Any:
+    def cross(self, state_dim: int, obs_dim: int) -> Array | np.ndarray:
         """Return the distances from observations to states, (M, D)."""
         if self.state_obs.shape != (state_dim, obs_dim):
             raise ValueError(f"state_obs must have shape ({state_dim}, {obs_dim}); got {self.state_obs.shape}")
         return jnp.asarray(self.state_obs).T
 
-    def between(self, state_dim: int, obs_dim: int) -> Any:
+    def between(self, state_dim: int, obs_dim: int) -> Array | np.ndarray:
         """Return the distances between observations, (M, M)."""
         return self.obs_obs
 
-    def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
+    def near(self, state_dim: int, obs_dim: int) -> tuple[Array | np.ndarray, Array | np.ndarray]:
         """Return all observations."""
         indices = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
         return indices, self.cross(state_dim, obs_dim).T

@@ -4,7 +4,7 @@ Members are rows: N members, D states, M observations. A weight w multiplies res
 unchanged, as everywhere in this package; whitening comes after it, so correlated noise gives `Diag(w) R⁻¹ Diag(w)`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +67,7 @@ class ObservationEnsemble(NamedTuple):
 
     deviations: Array
     residual: Array
-    noise: Any
+    noise: Noise
     observed: Array
 
     @property

@@ -12,6 +12,7 @@ from jax import Array
 
 from wolf.inference import weights
 from wolf.inference.ensembles.observation_ensemble import InnovationRoot, NoiseRoot, ObservationEnsemble
+from wolf.interfaces import WeightFunction
 
 MEDIAN_ABS_NORMAL = 0.6745  # median absolute value of a standard normal variable
 MIN_OBSERVATIONS = 10  # with fewer, the median is not used
@@ -28,7 +29,7 @@ def median_residual_size(sight: ObservationEnsemble) -> Array:
     return jnp.where(sight.observed.sum() >= MIN_OBSERVATIONS, jnp.maximum(median, 1.0), 1.0)
 
 
-def weigh(weight: Any, scope: str, sight: ObservationEnsemble, scale: Array | float = 1.0) -> Array:
+def weigh(weight: WeightFunction, scope: str, sight: ObservationEnsemble, scale: Array | float = 1.0) -> Array:
     """Evaluate a weight.
 
     Args:
@@ -56,18 +57,18 @@ def weigh(weight: Any, scope: str, sight: ObservationEnsemble, scale: Array | fl
     return observed[None] * _each(inner, residuals, noise[:, None], member_var, observed[:, None]).T
 
 
-def _each(weight: Any, residual: Array, noise: Array, innovation: Array, observed: Array) -> Array:
+def _each(weight: WeightFunction, residual: Array, noise: Array, innovation: Array, observed: Array) -> Array:
     """Evaluate a weight of one coordinate with observations and members as batch axes."""
     return weights.evaluate(weight, residual[None], noise[None, None], innovation[None, None], observed[None])
 
 
-def _pooled(weight: Any, sight: ObservationEnsemble) -> Array:
-    by_distance = isinstance(weight, weights.DistanceWeight | weights.StudentWeight)  # needs whitened residuals only
-    if not sight.wide or not by_distance:
+def _pooled(weight: WeightFunction, sight: ObservationEnsemble) -> Array:
+    # A distance needs whitened residuals only.
+    if sight.wide and isinstance(weight, weights.DistanceWeight | weights.StudentWeight):
+        root: Any = NoiseRoot(sight.noise)
+        value = weight(sight.residual, root, InnovationRoot(sight), sight.observed)
+    else:
         obs_cov = sight.noise.matrix()
         innovation_cov = sight.deviations.T @ sight.deviations / sight.degrees + obs_cov
         value = weights.evaluate(weight, sight.residual, obs_cov, innovation_cov, sight.observed)
-    else:
-        factors: Any = NoiseRoot(sight.noise), InnovationRoot(sight)
-        value = weight(sight.residual, *factors, sight.observed)
     return jnp.broadcast_to(value, sight.residual.shape)

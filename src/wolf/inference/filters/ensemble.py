@@ -5,7 +5,7 @@ analysis of `wolf.ensembles` except those as published, a weight raises the like
 w².
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +26,9 @@ from wolf.inference.ensembles.observation_ensemble import (
 from wolf.inference.ensembles.robust_weights import SCOPES, median_residual_size, weigh
 from wolf.inference.filters.gaussian import OUTLIER_POWER
 from wolf.inference.weights import Unweighted
-from wolf.interfaces import Filter, Measurement, Requirements, StepInfo, is_a
+from wolf.interfaces import Filter, Measurement, Requirements, StepInfo, WeightFunction, is_a
 from wolf.numerics import linalg
-from wolf.numerics.pytree import function, pytree, static
+from wolf.numerics.pytree import PyTree, function, pytree, static
 from wolf.statespace import Model, own_noise
 
 DIVERGED_RESIDUAL_SIZE = 1.2  # median normalised residual above which, for `patience` steps, the ensemble has diverged
@@ -50,7 +50,7 @@ class EnsembleState(NamedTuple):
     members: Array
     t: Array
     sizes: Array
-    memory: Any = ()
+    memory: PyTree = ()
 
     @property
     def mean(self) -> Array:
@@ -96,7 +96,7 @@ class EnsembleFilter(Filter):
     analysis: Analysis = Stochastic()
     inflation: Inflation = Multiplicative()
     localisation: Localisation | None = None
-    weight: Any = function(default=Unweighted())
+    weight: WeightFunction | ErrorWeight = function(default=Unweighted())
     scope: str = static(default="observation")
     patience: int = static(default=DEFAULT_PATIENCE)
 
@@ -201,7 +201,11 @@ class EnsembleFilter(Filter):
             draws = jax.random.normal(draw_key, sight.deviations.shape, prior.dtype)
         sizes, scale = self._scale(sight, state.sizes)
         weight = self._weigh(sight, draws, scale)
-        local = None if self.localisation is None else self._localise(mean.shape[0], y.value.shape[0], mean)
+        local = (
+            None
+            if self.localisation is None
+            else self._localise(self.localisation, mean.shape[0], y.value.shape[0], mean)
+        )
         new_mean, after = self.analysis(mean, prior, sight, weight, draws, turn_key, local)
         offset = after.mean(0)
         inflated = self.inflation.posterior(prior, after - offset[None])
@@ -234,16 +238,15 @@ class EnsembleFilter(Filter):
             return weight * (sight.observed if weight.ndim == 1 else sight.observed[None])
         return weigh(self.weight, self.scope, sight, scale)
 
-    def _localise(self, state_dim: int, obs_dim: int, like: Array) -> Any:
+    def _localise(self, geometry: Localisation, state_dim: int, obs_dim: int, like: Array) -> tuple:
         """Compute the tapers or neighbourhoods that this kind of analysis needs."""
-        geometry: Any = self.localisation
         if self.analysis.requirements.geometry == "observations":
             numbers, distances = geometry.near(state_dim, obs_dim)
             return jnp.asarray(numbers, jnp.int32), jnp.sqrt(geometry.taper(distances, like))
-        distances = geometry.cross(state_dim, obs_dim), geometry.between(state_dim, obs_dim)
-        return Taper(*(geometry.taper(distance, like) for distance in distances))
+        pairs = geometry.cross(state_dim, obs_dim), geometry.between(state_dim, obs_dim)
+        return Taper(*(geometry.taper(distance, like) for distance in pairs))
 
-    def _update_inflation(self, memory: Any, sight: ObservationEnsemble, weight: Array, used: Array) -> Any:
+    def _update_inflation(self, memory: PyTree, sight: ObservationEnsemble, weight: Array, used: Array) -> PyTree:
         error = sight.residual / jnp.sqrt(sight.noise.variances)
         updated = self.inflation.learn(memory, error, sight.variances() / sight.noise.variances, weight)
         return jax.tree.map(lambda new, old: jnp.where(used, new, old), updated, memory)

@@ -12,8 +12,6 @@ is correct to first order in m (Solà 2017, section 6.3). The mean of the state 
 that of δ.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
 
@@ -24,6 +22,7 @@ from wolf.interfaces import Measurement, StepInfo
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model, StateSpaceModel, is_curved
 from wolf.statespace.array_fields import replace
+from wolf.statespace.conversions import ManifoldDynamics
 
 
 @pytree
@@ -82,13 +81,13 @@ class ErrorState(FilterWrapper):
 
 def _error_state(state: GaussianState) -> GaussianState:
     """Return the state of the error, with mean zero."""
-    belief: Any = state.belief
+    belief = state.belief
     return state._replace(belief=belief._replace(mean=jnp.zeros_like(belief.mean)))
 
 
-def _reset(manifold: Any, x: Array, state: GaussianState) -> GaussianState:
+def _reset(manifold: ManifoldDynamics, x: Array, state: GaussianState) -> GaussianState:
     """Apply the mean of the error to the state."""
-    belief: Any = state.belief
+    belief = state.belief
     # Without an update the prediction is kept bit for bit.
     moved = jnp.where(jnp.any(belief.mean != 0), manifold.retract(x, belief.mean), x)
     return state._replace(belief=belief._replace(mean=moved))

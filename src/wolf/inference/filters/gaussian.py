@@ -34,7 +34,7 @@ from wolf.interfaces import (
 )
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
-from wolf.numerics.pytree import pytree, static
+from wolf.numerics.pytree import PyTree, pytree, static
 from wolf.statespace import Model, ParameterModel, prior_width
 
 MAX_PRIOR_RATIO = 1e9  # prior over noise variance of a measurement; beyond, covariance forms have errors of about 1e-6
@@ -46,7 +46,7 @@ class GaussianState(NamedTuple):
 
     belief: Belief
     t: Array
-    memory: Any = ()
+    memory: PyTree = ()
 
     @property
     def mean(self) -> Array:
@@ -161,11 +161,11 @@ class GaussianFilter(Filter):
             u: input of this step.
             key: not used.
         """
-        predicted: Any = state.belief
+        predicted: Any = state.belief  # a belief, or an `InflatedGaussian` below
         obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
 
-        def linearize(at: Array | None) -> tuple[Affine, Array, Any]:
+        def linearize(at: Array | None) -> tuple[Affine, Array, PyTree]:
             view = self.linearization(projection, predicted, at).with_jac()
             view, prediction = self.noise.predict_measurement(
                 state.memory, view, predicted, now.transition(u), now.step_cov

@@ -12,9 +12,9 @@ from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Gaussian
-from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
+from wolf.interfaces import Filter, Measurement, Number, Requirements, StepInfo
 from wolf.numerics.linalg import all_leading
-from wolf.numerics.pytree import pytree, static
+from wolf.numerics.pytree import PyTree, pytree, static
 from wolf.statespace import Model
 
 
@@ -22,7 +22,7 @@ class GradientState(NamedTuple):
     """Point estimate, state of the optimiser, and number of measurements processed."""
 
     mean: Array
-    optimiser: Any
+    optimiser: PyTree
     t: Array
 
     @property
@@ -45,7 +45,7 @@ class GradientFilter(Filter):
         iterations: I, steps per measurement.
     """
 
-    learning_rate: Any = 0.01
+    learning_rate: Number = 0.01
     iterations: int = static(default=1)
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class GradientFilter(Filter):
         def residual(mean: Array) -> Array:
             return y.observed * now.subtract(y.value, observe(mean))
 
-        def descend(_: int, values: tuple[Array, Any]) -> tuple[Array, Any]:
+        def descend(_: int, values: tuple[Array, PyTree]) -> tuple[Array, PyTree]:
             mean, optimiser = values
             gradient = jax.grad(lambda at: (residual(at) ** 2).sum())(mean)
             change, optimiser = adam.update(gradient, optimiser)
@@ -96,7 +96,7 @@ class GradientFilter(Filter):
         return kept._replace(t=state.t + 1), info
 
 
-def _adam(learning_rate: Any) -> Any:
+def _adam(learning_rate: Number) -> Any:
     try:
         import optax
     except ImportError as error:

@@ -18,7 +18,7 @@ from wolf.beliefs import Gaussian
 from wolf.beliefs.gaussian import JOSEPH_UP_TO
 from wolf.inference.filters.covariance_reset import CovarianceReset
 from wolf.inference.filters.gaussian import OUTLIER_POWER, GaussianFilter, GaussianState
-from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
+from wolf.interfaces import Filter, Measurement, Number, Requirements, StepInfo
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model
@@ -36,9 +36,9 @@ class Mode:
         model: another model, with the same numbers of states and measured coordinates.
     """
 
-    obs_scale: Any = 1.0
-    dynamics_scale: Any = 1.0
-    model: Any = None
+    obs_scale: Number = 1.0
+    dynamics_scale: Number = 1.0
+    model: Model | None = None
 
     def __post_init__(self) -> None:
         """Validate the factors."""
@@ -89,7 +89,7 @@ class IMM(Filter):
         [[0.95, 0.05], [0.95, 0.05]]
     """
 
-    modes: Any = (Mode(), Mode(obs_scale=10.0), Mode(obs_scale=1000.0))
+    modes: tuple[Mode, ...] = (Mode(), Mode(obs_scale=10.0), Mode(obs_scale=1000.0))
     transition: Any = None
     filter: GaussianFilter | CovarianceReset = GaussianFilter()
 

@@ -8,7 +8,7 @@ the L leading directions are kept and the diagonal of the others is added to Υ.
 filter. A step costs O(D L²), and no matrix of size D² is formed; with L = D the filter is exact.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -38,10 +38,10 @@ class LowRankState(NamedTuple):
         t: number of measurements.
     """
 
-    mean: Any
-    diagonal: Any
-    directions: Any
-    t: Any
+    mean: Array
+    diagonal: Array
+    directions: Array
+    t: Array
 
     @property
     def cov(self) -> None:

@@ -4,7 +4,7 @@ Gordon, Salmond & Smith (1993) for the bootstrap filter; Boustati et al. (2020) 
 `wolf.noise.BetaLikelihood`; Doucet et al. (2000) for Rao-Blackwellisation; Kitagawa (1996) for systematic resampling.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,10 @@ from wolf.beliefs import Gaussian
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.density import log_density
 from wolf.inference.filters.gaussian import OUTLIER_POWER
-from wolf.inference.noise.particle_likelihoods import BetaLikelihood
-from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
+from wolf.inference.noise.particle_likelihoods import BetaLikelihood, ParticleLikelihood
+from wolf.interfaces import Filter, Measurement, Number, Requirements, StepInfo
 from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import LinearModel, Model
 
@@ -67,9 +68,9 @@ class ParticleFilter(Filter):
         resample_below: resample when the effective sample size is below this share of N.
     """
 
-    likelihood: Any = BetaLikelihood()
+    likelihood: ParticleLikelihood = BetaLikelihood()
     num_particles: int = static(default=1000)
-    resample_below: Any = 0.5
+    resample_below: Number = 0.5
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -118,9 +119,9 @@ class RaoBlackwellFilter(Filter):
         resample_below: resample when the effective sample size is below this share of N.
     """
 
-    likelihood: Any = BetaLikelihood()
+    likelihood: ParticleLikelihood = BetaLikelihood()
     num_particles: int = static(default=1000)
-    resample_below: Any = 0.5
+    resample_below: Number = 0.5
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -152,7 +153,7 @@ class RaoBlackwellFilter(Filter):
         self, now: LinearModel, state: ParticleState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[ParticleState, StepInfo]:
         """Draw Hx for each particle, condition the rest of its state on it, and update the weights."""
-        matrix = now.projection(u).matrix
+        matrix = now.H
         cross = linalg.matmul(matrix, state.within)
         spread = linalg.matmul_symmetric(cross, linalg.transpose(matrix))
         noise = _draws(jax.random.fold_in(_key_or_dummy(key), 1), linalg.psd_root(spread), len(state.particles))
@@ -168,7 +169,7 @@ class RaoBlackwellFilter(Filter):
 
 
 def weigh(
-    likelihood: Any, now: Model, state: ParticleState, predictions: Array, y: Measurement
+    likelihood: ParticleLikelihood, now: Model, state: ParticleState, predictions: Array, y: Measurement
 ) -> tuple[ParticleState, StepInfo]:
     """Update the weights of the particles by the likelihood of a measurement.
 
@@ -210,7 +211,12 @@ def weigh(
 
 
 def _equivalent_weight(
-    likelihood: Any, state: ParticleState, residuals: Array, predictions: Array, noise: Any, y: Measurement
+    likelihood: ParticleLikelihood,
+    state: ParticleState,
+    residuals: Array,
+    predictions: Array,
+    noise: Cholesky,
+    y: Measurement,
 ) -> Array:
     """Compute the weight equivalent to a likelihood: w² is its score along the residual over the Gaussian one.
 
@@ -230,7 +236,7 @@ def _equivalent_weight(
     return linalg.safe_sqrt(jnp.clip(share, 0.0, 1.0))
 
 
-def resample(state: ParticleState, key: Array, below: Any) -> ParticleState:
+def resample(state: ParticleState, key: Array, below: Number) -> ParticleState:
     """Resample systematically if the effective sample size is below a share of the particles."""
     num = len(state.particles)
     dtype = state.log_weights.dtype

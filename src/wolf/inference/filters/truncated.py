@@ -13,8 +13,6 @@ The truncation is applied once per measurement and not in steps without one: rep
 away from its bound without any new information.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -22,7 +20,7 @@ from jax import Array
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.inference.filters.covariance_reset import CovarianceReset
-from wolf.inference.filters.gaussian import GaussianState
+from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
 from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.interfaces import Measurement, StepInfo
 from wolf.numerics.pytree import pytree, static
@@ -49,16 +47,16 @@ class TruncatedFilter(FilterWrapper):
         True
     """
 
-    filter: Any
-    lower: Any = -np.inf
-    upper: Any = np.inf
+    filter: GaussianFilter | CovarianceReset
+    lower: float | np.ndarray = -np.inf
+    upper: float | np.ndarray = np.inf
     bounded: tuple[int, ...] | None = static(default=None, init=False)  # coordinates with a bound; None for all
 
     def __post_init__(self) -> None:
         """Validate the inner filter and the bounds, and determine which states are bounded."""
         if not isinstance(self.filter, CovarianceReset):
             super().__post_init__()
-        lower, upper = (validation.number_array(name, getattr(self, name)) for name in ("lower", "upper"))
+        lower, upper = validation.number_array("lower", self.lower), validation.number_array("upper", self.upper)
         if max(lower.ndim, upper.ndim) > 1 or np.isnan(lower).any() or np.isnan(upper).any():
             raise ValueError(f"lower and upper must be numbers or have shape (D,); got {lower} and {upper}")
         if lower.ndim == upper.ndim == 1 and len(lower) != len(upper):
@@ -73,9 +71,10 @@ class TruncatedFilter(FilterWrapper):
     def check(self, model: Model) -> None:
         """Validate the number of bounds, and the model for the inner filter."""
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound.ndim and len(bound) != model.state_dim:
+            if np.ndim(bound) and np.size(bound) != model.state_dim:
                 raise ValueError(
-                    f"{name} must be a number or have one value for each of {model.state_dim} states; got {len(bound)}"
+                    f"{name} must be a number or have one value for each of {model.state_dim} states; "
+                    f"got {np.size(bound)}"
                 )
         super().check(model)
 

@@ -64,8 +64,8 @@ class AdaptiveScaleMixture(NoiseModel[Counts]):
     """
 
     r_uncertainty: Any = "factor 2"
-    strength: Any = 10.0
-    forgetting: Any = 0.998
+    strength: float | Array = 10.0
+    forgetting: float | Array = 0.998
 
     def __post_init__(self) -> None:
         """Validate the options, and convert a named uncertainty to a width."""

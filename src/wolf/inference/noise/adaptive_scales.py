@@ -8,7 +8,7 @@ The scales are s_k = r t_k, with counts from two priors, one narrow and one wide
 well each predicted the measurements.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Affine
+from wolf.beliefs import Affine, Belief
 from wolf.inference.noise import ar1_noise_state, mixture_counts, noise_scale_rml
 from wolf.inference.noise.adaptive_scale_mixture import check_has_noise
 from wolf.inference.noise.ar1_noise_state import Ar1State, JointScore
@@ -26,10 +26,10 @@ from wolf.inference.noise.noise_scale_rml import ScaleEstimates
 from wolf.inference.noise.scale_mixture import Matched, match
 from wolf.inference.noise.sensitivities import RQ, Information, Sensitivities, information, score
 from wolf.inference.noise.whitened import Whitened, whiten
-from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, Number, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, pairwise_sum, sum_leading
-from wolf.numerics.pytree import pytree, static
+from wolf.numerics.pytree import PyTree, pytree, static
 from wolf.statespace import Bound, LinearMap, Model, ParameterModel
 
 SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; a common factor of all of them is r
@@ -75,17 +75,16 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         True
     """
 
-    r_uncertainty: Any = 1.6
-    q_uncertainty: Any = 1.3
-    forgetting: Any = 0.998
+    r_uncertainty: Number | str | None = 1.6
+    q_uncertainty: Number | str | None = 1.3
+    forgetting: float | Array = 0.998
     priors: tuple[ScalePrior, ...] = static(default=PRIORS, repr=False)
     sizes: tuple[float, ...] = static(default=SIZES, repr=False)
     estimate_autocorrelation: bool = static(default=True)
 
     def __post_init__(self) -> None:
         """Validate the options; an exact scale becomes None, so that nothing is carried for it."""
-        for name in ("r_uncertainty", "q_uncertainty"):
-            value = getattr(self, name)
+        for name, value in (("r_uncertainty", self.r_uncertainty), ("q_uncertainty", self.q_uncertainty)):
             if value is not None and not isinstance(value, jax.core.Tracer):
                 object.__setattr__(self, name, _uncertainty(name, value) or None)
         validation.boolean("estimate_autocorrelation", self.estimate_autocorrelation)
@@ -138,7 +137,9 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         size, dtype = model.state_dim, jnp.asarray(model.prior.mean).dtype
         return Sensitivities(jnp.zeros(size, dtype), jnp.zeros((size, size), dtype))
 
-    def predict(self, memory: NoiseScalesMemory, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, NoiseScalesMemory]:
+    def predict(
+        self, memory: NoiseScalesMemory, view: Affine, noise_cov: Array | None, t: Array
+    ) -> tuple[Array | None, NoiseScalesMemory]:
         """Scale Q by q, and predict the sensitivities."""
         estimates = memory.scale_estimates
         if estimates is None or estimates.sensitivities is None:
@@ -149,8 +150,13 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         return scaled, memory._replace(scale_estimates=estimates, ar1=ar1)
 
     def predict_measurement(
-        self, memory: NoiseScalesMemory, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Any
-    ) -> tuple[Affine, Any]:
+        self,
+        memory: NoiseScalesMemory,
+        view: Affine,
+        belief: Belief,
+        dynamics: LinearMap | Bound,
+        noise_cov: Array | None,
+    ) -> tuple[Affine, PyTree]:
         """Add the autocorrelated part of the noise, and return H beside it."""
         ar1 = memory.ar1
         if ar1 is None or memory.scale_estimates is None or len(ar1.noise) != len(view.mean):  # of another sensor
@@ -208,11 +214,11 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
             log_noise = log_noise - jnp.log(1.0 - ar1_noise_state.coefficient_in_use(memory.ar1) ** 2)
         return memory._replace(scale_estimates=estimates._replace(sensitivities=None, log_noise=log_noise), ar1=None)
 
-    def snapshot(self, memory: NoiseScalesMemory) -> Any:
+    def snapshot(self, memory: NoiseScalesMemory) -> PyTree:
         """Return the weights of the priors."""
         return memory.weights if self._estimates_scales else ()
 
-    def after_jump(self, memory: NoiseScalesMemory, snapshot: Any, rejected: Array) -> NoiseScalesMemory:
+    def after_jump(self, memory: NoiseScalesMemory, snapshot: PyTree, rejected: Array) -> NoiseScalesMemory:
         """Remove the counts of the rejected measurements, and reset the sensitivities: the new state has none yet."""
         if not self._estimates_scales:
             return memory
@@ -229,7 +235,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
     def __call__(self, context: UpdateContext[NoiseScalesMemory]) -> UpdateDecision[NoiseScalesMemory]:
         """Match the moments of the mixture posterior, and update the counts and the scale factors."""
         memory, estimate = context.memory, self.noise_estimate(context.memory)
-        innovation: Any = 1.0
+        innovation: float | Array = 1.0
         if context.predicted_measurement is not None and memory.ar1 is not None:
             innovation = ar1_noise_state.innovation_scale(memory.ar1, context.observed)
         matched = match(context, innovation * estimate.scales, estimate.counts, far=True)
@@ -283,7 +289,7 @@ def _informs_about_noise(white: Whitened, ordinary: Array) -> Array:
     return jnp.where(vague, 0.0, 1.0)
 
 
-def _uncertainty(name: str, value: Any) -> float:
+def _uncertainty(name: str, value: Number | str) -> float:
     """Read a standard deviation of a logarithm; one that is almost 0 is 0, which leaves digits for the information."""
     letter = name[0].upper()
     found = validation.one_number(value)

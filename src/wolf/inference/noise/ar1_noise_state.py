@@ -25,12 +25,12 @@ needed to reject it. Less is known of the noise after an outlier or a gap: κ, i
 the power of the steps in between, and its innovation has the variance (1 - κ²) / (1 - ρ²) r R.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.beliefs import Affine
+from wolf.beliefs import Affine, Belief
 from wolf.beliefs.gaussian import spread_out
 from wolf.beliefs.updates import MixtureUpdate
 from wolf.inference.noise.sensitivities import RQ, Information, inverse_of
@@ -42,7 +42,7 @@ from wolf.statespace import Bound, LinearMap, Model
 
 FIRST_LOG_ODDS, FIRST_LOG_ODDS_NONLINEAR = -3.0, -5.0  # that the noise is autocorrelated
 LOG_ODDS_RANGE = (-7.0, 20.0)
-COEFFICIENT_RANGE = (-0.5, 0.97)  # of ρ as estimated; slower errors cannot be told from a change of the state
+COEFFICIENT_RANGE = (-0.5, 0.97)  # of ρ as estimated; slower errors look like a change of the state
 PRIOR_INFORMATION = 12.0  # about ρ: a standard deviation of 0.3
 FORGETTING = 0.002  # of the information about ρ, per measurement
 MAX_STEP = 0.2  # of ρ in one measurement
@@ -139,7 +139,7 @@ def after_jump(ar1: Ar1State) -> Ar1State:
 
 
 def predict_measurement(
-    ar1: Ar1State, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Array | None, q: Array
+    ar1: Ar1State, view: Affine, belief: Belief, dynamics: LinearMap | Bound, noise_cov: Array | None, q: Array
 ) -> Affine:
     """Compute the affine approximation of the measurement with its predictable noise.
 

@@ -7,14 +7,12 @@ that of false detections). `wolf.fit` runs on it: its predictive density is a pr
 noise variances, which a weighted likelihood cannot.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
 
 from wolf import validation
 from wolf.beliefs.updates import WeightedUpdate
-from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, Number, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matvec, transpose
 from wolf.numerics.pytree import pytree
@@ -31,8 +29,8 @@ class ContaminatedGaussian(NoiseModel[tuple]):
         widen: ratio of the residual covariance of outliers to that of inliers; above 1.
     """
 
-    share: Any
-    widen: Any
+    share: Number
+    widen: Number
 
     def __post_init__(self) -> None:
         """Validate both."""
@@ -62,7 +60,7 @@ def match_moments(context: UpdateContext, whitened: Array, odds: Array) -> Updat
     return UpdateDecision(WeightedUpdate(weight, (root_inlier * root_outlier * shift)[:, None]))
 
 
-def _log_odds(nis: Array, count: Array, share: Array, widen: Array) -> Array:
+def _log_odds(nis: Array, count: Array, share: Number, widen: Number) -> Array:
     """Compute the log-odds of an inlier against an outlier.
 
     Args:

@@ -1,14 +1,18 @@
 """Base class of noise models around another one: every member is forwarded, and subclasses override what differs."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.beliefs import Affine
+from wolf.beliefs import Affine, Belief
+from wolf.inference.noise.noise_estimate import NoiseEstimate
 from wolf.interfaces import MemoryT, NoiseModel, Requirements
+from wolf.numerics.pytree import PyTree
 from wolf.statespace import Bound, LinearMap, Model
+
+TreeT = TypeVar("TreeT")  # any nesting of arrays
 
 
 class DelegatingNoise(NoiseModel[MemoryT]):
@@ -42,11 +46,11 @@ class DelegatingNoise(NoiseModel[MemoryT]):
         """The noise model inside all wrappers."""
         return self.base.innermost
 
-    def base_memory(self, memory: MemoryT) -> Any:
+    def base_memory(self, memory: MemoryT) -> PyTree:
         """Return the memory of the wrapped noise model."""
         return memory
 
-    def with_base_memory(self, memory: MemoryT, base_memory: Any) -> MemoryT:
+    def with_base_memory(self, memory: MemoryT, base_memory: PyTree) -> MemoryT:
         """Return a memory with that of the wrapped noise model replaced."""
         return base_memory  # type: ignore[no-any-return]
 
@@ -58,18 +62,18 @@ class DelegatingNoise(NoiseModel[MemoryT]):
         """Return the initial memory of the wrapped noise model."""
         return self.base.start(model)  # type: ignore[no-any-return]
 
-    def noise_estimate(self, memory: MemoryT) -> Any:
+    def noise_estimate(self, memory: MemoryT) -> NoiseEstimate | list[NoiseEstimate] | None:
         """Return the estimate of the wrapped noise model."""
         return self.base.noise_estimate(self.base_memory(memory))
 
-    def predict(self, memory: MemoryT, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, MemoryT]:
+    def predict(self, memory: MemoryT, view: Affine, noise_cov: Array | None, t: Array) -> tuple[Array | None, MemoryT]:
         """Return the Q and the memory of the wrapped noise model."""
         noise_cov, base_memory = self.base.predict(self.base_memory(memory), view, noise_cov, t)
         return noise_cov, self.with_base_memory(memory, base_memory)
 
     def predict_measurement(
-        self, memory: MemoryT, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Any
-    ) -> tuple[Affine, Any]:
+        self, memory: MemoryT, view: Affine, belief: Belief, dynamics: LinearMap | Bound, noise_cov: Array | None
+    ) -> tuple[Affine, PyTree]:
         """Return the predicted measurement of the wrapped noise model."""
         return self.base.predict_measurement(self.base_memory(memory), view, belief, dynamics, noise_cov)
 
@@ -82,7 +86,7 @@ class DelegatingNoise(NoiseModel[MemoryT]):
         return self.base.sensor_numbers(count)
 
 
-def select(condition: Array, new: Any, old: Any) -> Any:
+def select(condition: Array, new: TreeT, old: TreeT) -> TreeT:
     """Select between two trees of arrays, leaf by leaf.
 
     Args:

@@ -44,12 +44,13 @@ from wolf.inference.noise.delegating import DelegatingNoise, select
 from wolf.inference.noise.jump_evidence import JumpEvidence as JumpEvidence
 from wolf.inference.noise.jump_evidence import add_rejection, end_run
 from wolf.inference.noise.jump_update import prior_inflation, retained_information, with_ordinary_noise
+from wolf.inference.noise.noise_estimate import NoiseEstimate
 from wolf.inference.noise.per_sensor import restrict_to_sensor
 from wolf.inference.noise.whitened import Whitened, whiten
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import sum_leading
-from wolf.numerics.pytree import pytree, static
+from wolf.numerics.pytree import PyTree, pytree, static
 from wolf.statespace import Model
 
 REJECTED_BELOW = 0.2  # share of the information of a measurement that is used; less counts as a rejection
@@ -74,7 +75,7 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
     """
 
     base: NoiseModel[Any]
-    patience: Any = 5
+    patience: float | Array = 5
     grows: bool = static(default=False)
 
     def __post_init__(self) -> None:
@@ -95,11 +96,11 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         past = (count + self.patience, count, count) if self.grows else ()
         return JumpEvidence(memory, *counts, nothing, nothing, count, nothing, self.base.snapshot(memory), *past)
 
-    def base_memory(self, memory: JumpEvidence) -> Any:
+    def base_memory(self, memory: JumpEvidence) -> PyTree:
         """Return the memory of the wrapped noise model."""
         return memory.base
 
-    def with_base_memory(self, memory: JumpEvidence, base_memory: Any) -> JumpEvidence:
+    def with_base_memory(self, memory: JumpEvidence, base_memory: PyTree) -> JumpEvidence:
         """Return the evidence with the memory of the wrapped noise model replaced."""
         return memory._replace(base=base_memory)
 
@@ -112,7 +113,7 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         return self.decide(context)
 
     def decide(
-        self, context: UpdateContext[JumpEvidence], after_jump: Array | None = None, barred: Any = False
+        self, context: UpdateContext[JumpEvidence], after_jump: Array | None = None, barred: Array | bool = False
     ) -> UpdateDecision[JumpEvidence]:
         """Follow the wrapped noise model, unless the measurement is accepted by the test or by known jumps.
 
@@ -154,7 +155,7 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         sensors: list[np.ndarray],
         ordinary: list[Array],
         after_jump: Array | None,
-        barred: Any,
+        barred: Array | bool,
     ) -> UpdateDecision[JumpEvidence]:
         """Test each sensor by itself; the run of one that did not measure is kept."""
         evidence, counted, accepted = self._begin_run(context.memory, context.t), [], []
@@ -180,7 +181,7 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         return self._accept_by_majority(context, decision, update, evidence, counted, accepted, sensors, ordinary)
 
     def _test(
-        self, own: JumpEvidence, context: UpdateContext, white: Whitened, ordinary: Array, patience: Array
+        self, own: JumpEvidence, context: UpdateContext, white: Whitened, ordinary: Array, patience: Array | float
     ) -> tuple[JumpEvidence, Array]:
         """Add a rejected residual to the evidence, and return whether it is accepted as a jump."""
         counted, agrees = add_rejection(own, context, white, ordinary)
@@ -191,8 +192,8 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         """Return whether so many clustered rejections show that the filter has diverged."""
         return clustered >= DIVERGED_AFTER * self.patience
 
-    def _begin_run(self, evidence: JumpEvidence, t: Any) -> JumpEvidence:
-        """Take a snapshot, and set the patience, where no run is under way: this measurement may begin one."""
+    def _begin_run(self, evidence: JumpEvidence, t: Array) -> JumpEvidence:
+        """Store a snapshot and the patience where no run is under way: this measurement may begin one."""
         fresh = linalg.all_leading(evidence.consistent == 0)
         snapshot = select(fresh, self.base.snapshot(evidence.base), evidence.snapshot)
         if not self.grows:
@@ -209,11 +210,11 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         patience = jnp.where(evidence.consistent == 0, grown.astype(evidence.consistent.dtype), evidence.patience)
         return evidence._replace(snapshot=snapshot, patience=patience)
 
-    def _patience(self, evidence: JumpEvidence, i: int) -> Array:
+    def _patience(self, evidence: JumpEvidence, i: int) -> Array | float:
         # Counts are whole numbers: to reach k rounded is to reach k - 1/2.
         return evidence.patience[i] - 0.5 if self.grows else self.patience
 
-    def _ordinary_scales(self, memory: Any, context: UpdateContext) -> list[Array]:
+    def _ordinary_scales(self, memory: PyTree, context: UpdateContext) -> list[Array]:
         """Return the scale of ordinary noise relative to R, for each sensor."""
         estimates = _listed(self.base.noise_estimate(memory))
         if not estimates:
@@ -281,17 +282,18 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
     def _next_memory(
         self,
         evidence: JumpEvidence,
-        updated: Any,
+        updated: PyTree,
         counted: list[JumpEvidence],
         accepted: Array,
         sensors: list[np.ndarray] | None = None,
     ) -> JumpEvidence:
         """Return the memory after a test; an accepted jump ends the run, and does not change the noise estimate."""
+        fields = [each._asdict() for each in counted]
         offset, drift, last = counted[0].offset, counted[0].drift, counted[0].last
         if sensors is not None:
             order, names = np.argsort(np.concatenate(sensors)), ("offset", "drift", "last")
-            offset, drift, last = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in names)
-        counts = {name: jnp.stack([getattr(c, name) for c in counted]) for name in evidence.counters}
+            offset, drift, last = (jnp.concatenate([each[n] for each in fields])[order] for n in names)
+        counts = {name: jnp.stack([each[name] for each in fields]) for name in evidence.counters}
         for name in ("consistent", "rejected", "inconsistent", "clustered"):
             counts[name] = jnp.where(accepted, 0.0, counts[name])
         rejected = jnp.where(evidence.consistent > 0, evidence.rejected, 0.0)
@@ -300,6 +302,6 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         return evidence._replace(base=base, offset=offset, drift=drift, last=last, **counts)
 
 
-def _listed(estimates: Any) -> list:
+def _listed(estimates: NoiseEstimate | list[NoiseEstimate] | None) -> list[NoiseEstimate]:
     """Return noise estimates as a list: of one sensor, of several, or of none."""
     return [] if estimates is None else estimates if isinstance(estimates, list) else [estimates]

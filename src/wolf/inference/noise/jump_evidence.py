@@ -6,12 +6,14 @@ The test itself is in `wolf.inference.noise.divergence_recovery`.
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from wolf.inference.noise.whitened import Whitened, far_distance
-from wolf.interfaces import UpdateContext
+from wolf.interfaces import Number, UpdateContext
 from wolf.numerics import linalg
 from wolf.numerics.linalg import sum_leading
+from wolf.numerics.pytree import PyTree
 
 CLUSTER_RATIO = 0.1  # of the squared residual, up to which two rejected measurements form a cluster
 MAX_ISOLATED_INCONSISTENT = 2.0  # consecutive inconsistent rejections; more are hardly isolated or consistent outliers
@@ -40,7 +42,7 @@ class JumpEvidence(NamedTuple):
         past_rejected: decayed number of all rejections in those runs; as patience.
     """
 
-    base: Any
+    base: PyTree
     consistent: Array
     rejected: Array
     inconsistent: Array
@@ -48,7 +50,7 @@ class JumpEvidence(NamedTuple):
     drift: Array
     clustered: Array
     last: Array
-    snapshot: Any = ()
+    snapshot: PyTree = ()
     patience: Any = ()
     past_consistent: Any = ()
     past_rejected: Any = ()
@@ -59,10 +61,11 @@ class JumpEvidence(NamedTuple):
         past = () if isinstance(self.past_consistent, tuple) else ("past_consistent", "past_rejected")
         return ("consistent", "rejected", "inconsistent", "clustered", *past)
 
-    def of_sensor(self, i: int, rows: Any) -> "JumpEvidence":
+    def of_sensor(self, i: int, rows: slice | np.ndarray) -> "JumpEvidence":
         """Return the evidence of one sensor, without the memory of the noise model."""
-        counts = {name: getattr(self, name)[i] for name in self.counters}
-        offsets = {name: getattr(self, name)[rows] for name in ("offset", "drift", "last")}
+        fields = self._asdict()
+        counts = {name: fields[name][i] for name in self.counters}
+        offsets = {name: fields[name][rows] for name in ("offset", "drift", "last")}
         return JumpEvidence(None, **counts, **offsets)
 
     @property
@@ -135,5 +138,5 @@ def end_run(evidence: JumpEvidence) -> JumpEvidence:
     )
 
 
-def _decrease(count: Array, by: Any = 1.0) -> Array:
+def _decrease(count: Array, by: Number = 1.0) -> Array:
     return jnp.maximum(count - by, 0.0)

@@ -9,10 +9,9 @@ the factor for which κ G + r I explains z zᵀ. It is limited so that the prior
 noise: the posterior is then within 1e-9 of the measurement, and a covariance has digits for that.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from wolf.beliefs import LazyGaussian
@@ -26,7 +25,9 @@ from wolf.numerics.linalg import matmul, matvec, sum_leading
 MAX_PRIOR_TO_NOISE = {8: 1e9, 4: 1e4}  # variance ratio that no inflation exceeds, by the bytes of a number
 
 
-def retained_information(decision: UpdateDecision, rows: Any, white: Whitened | None, ordinary: Array) -> Array:
+def retained_information(
+    decision: UpdateDecision, rows: slice | np.ndarray, white: Whitened | None, ordinary: Array
+) -> Array:
     """Compute the share of the information of a measurement with ordinary noise that a decision uses, `r tr(R WᵀW)/M`.
 
     Args:
@@ -75,9 +76,9 @@ def with_ordinary_noise(update: Update, accepted: Array, white: Whitened, ordina
             ordinary_update = ordinary_update._replace(
                 roots=InformationRoots(identity / jnp.sqrt(ordinary), jnp.zeros_like(update.roots.doubt))
             )
-        if update.told is not None:
+        if update.known_terms is not None:
             log_rest = len(identity) * jnp.log(ordinary) - factor.log_det()
-            ordinary_update = ordinary_update._replace(told=KnownTerms(log_rest, white.num_observed / ordinary))
+            ordinary_update = ordinary_update._replace(known_terms=KnownTerms(log_rest, white.num_observed / ordinary))
         return jax.tree.map(lambda new, old: jnp.where(accepted, new, old), ordinary_update, update)
     power = 1.0 / jnp.sqrt(ordinary)
     weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)

@@ -5,7 +5,7 @@ with a fixed share returned to the first weights at each measurement (Herbster &
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +34,7 @@ PRIORS = (ScalePrior(0.37, 11.0, 0.82), ScalePrior(1.0, 28.0, 0.18))
 SHARED_WEIGHT = 0.0003  # of the priors' weights, returned to the first ones per measurement: the noise may change
 
 
-def prior_counts(sizes: Sequence[float], priors: Sequence[ScalePrior], dtype: Any) -> tuple[Array, Array]:
+def prior_counts(sizes: Sequence[float], priors: Sequence[ScalePrior], dtype: np.dtype) -> tuple[Array, Array]:
     """Compute the counts, (I, K), and the weights, (I,), before any measurement.
 
     Args:
@@ -70,7 +70,7 @@ def mixed_counts(counts: Array, weights: Array) -> Array:
 
 
 def update_counts(
-    counts: Array, weights: Array, matched: Matched, prior: tuple[Array, Array], forgetting: Any
+    counts: Array, weights: Array, matched: Matched, prior: tuple[Array, Array], forgetting: float | Array
 ) -> tuple[Array, Array]:
     """Update the counts of each prior, and the weights of the priors by how well they predicted a measurement.
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax import Array
 
 from wolf.numerics import linalg
 from wolf.numerics.linalg import pairwise_sum
@@ -41,35 +42,35 @@ class NoiseEstimate(NamedTuple):
     """
 
     sizes: Any
-    counts: Any
+    counts: Array
     dynamics: Any = None
     spreads: Any = None
-    level: Any = 1.0
-    autocorrelation: Any = 0.0
+    level: float | Array = 1.0
+    autocorrelation: float | Array = 0.0
     measured: int | None = None
 
     @property
-    def scales(self) -> Any:
+    def scales(self) -> Array:
         """Scale factors s_k of the components, as multiples of R, (K,)."""
         return self.level * self.sizes
 
     @property
-    def probabilities(self) -> Any:
+    def probabilities(self) -> Array:
         """Probabilities π_k: the normalised counts."""
         return self.counts / self.counts.sum(-1, keepdims=True)
 
     @property
-    def ordinary(self) -> Any:
+    def ordinary(self) -> Array:
         """Scale of ordinary noise, the harmonic mean `1 / Σ (π_k / s_k)`: outliers hardly count in it."""
         return self.level * self._ordinary_size
 
     @property
-    def whole(self) -> Any:
+    def whole(self) -> Array:
         """Stationary scale of ordinary noise with its autocorrelated part, r / (1 - ρ²)."""
         return self.ordinary / (1.0 - self.autocorrelation**2)
 
     @property
-    def usual(self) -> Any:
+    def usual(self) -> Array:
         """Mean scale of noise that is no outlier: the expectation for the next measurement."""
         kept = self.probabilities * (1.0 - self.is_outlier.astype(self.probabilities.dtype))
         return (kept * self.scales).sum(-1) / kept.sum(-1) / (1.0 - self.autocorrelation**2)
@@ -87,12 +88,12 @@ class NoiseEstimate(NamedTuple):
         return float(np.exp(np.interp(0.5, below, np.log(self.scales))))
 
     @property
-    def outlier_share(self) -> Any:
+    def outlier_share(self) -> Array:
         """Outlier rate: probability of the components above three ordinary standard deviations."""
         return (self.probabilities * self.is_outlier.astype(self.probabilities.dtype)).sum(-1)
 
     @property
-    def possible_share(self) -> Any:
+    def possible_share(self) -> Array:
         """Upper bound of the outlier rate, by two standard deviations; the jump test uses it.
 
         An underestimated rate lets outliers pass the jump test. The 0.5 stands for outliers before any was observed;
@@ -102,17 +103,17 @@ class NoiseEstimate(NamedTuple):
         return (outliers + linalg.array_namespace(outliers).sqrt(4.0 * outliers + 0.5)) / self.counts.sum(-1)
 
     @property
-    def is_outlier(self) -> Any:
+    def is_outlier(self) -> Array:
         """Whether each component is one of outliers, (K,)."""
         return self.sizes > OUTLIER_VARIANCE_RATIO * self._ordinary_size
 
     @property
-    def _ordinary_size(self) -> Any:
+    def _ordinary_size(self) -> Array:
         # A division costs as much as twenty products; of sizes that are constants 1/t is one.
         return pairwise_sum(self.counts) / pairwise_sum(self.counts * (1.0 / self.sizes))
 
     @property
-    def tells_dynamics(self) -> bool:
+    def estimates_dynamics(self) -> bool:
         """Whether q was estimated from data: not where Q is 0, is taken as exact, or nothing was measured."""
         informed = self.dynamics is not None and self.spreads is not None
         return informed and self.measured != 0 and bool(np.isfinite(self.spreads.dynamics))
@@ -164,7 +165,7 @@ class NoiseEstimate(NamedTuple):
     def _unknown_factors(self) -> dict[str, float]:
         """Factor of two standard deviations by which R and Q may be off, for those that are not determined."""
         variances = {"R": self.spreads.noise} if self.spreads is not None and self._r_is_estimated else {}
-        if self.tells_dynamics:
+        if self.estimates_dynamics:
             variances["Q"] = self.spreads.dynamics
         return {name: float(np.exp(2.0 * np.sqrt(v))) for name, v in variances.items() if v > MAX_KNOWN_DEVIATION**2}
 
@@ -175,7 +176,7 @@ class NoiseEstimate(NamedTuple):
             unknown: from `_unknown_factors`.
         """
         remarks, scales = [], {"R": (self.typical, "measurement noise")}
-        if self.tells_dynamics:
+        if self.estimates_dynamics:
             scales["Q"] = (float(self.dynamics), "dynamics noise")
         for name, (scale, noise) in scales.items():
             far = FAR_OFF_FACTOR * unknown.get(name, 1.0)
@@ -198,7 +199,7 @@ class NoiseEstimate(NamedTuple):
     @property
     def _looks_autocorrelated(self) -> bool:
         """Whether r is low and q significantly high, the signature of autocorrelated measurement noise."""
-        if not self.tells_dynamics:
+        if not self.estimates_dynamics:
             return False
         q, deviation = float(self.dynamics), float(self.spreads.dynamics) ** 0.5
         significant = q > MIN_AUTOCORRELATED_Q_SCALE and np.log(q) > MIN_AUTOCORRELATED_Q_DEVIATIONS * deviation
@@ -215,5 +216,5 @@ class NoiseEstimate(NamedTuple):
         if self.measured == 0:
             return "nothing, as no measurement could be used"
         correlated = f" (autocorrelation {float(self.autocorrelation):.2f})" if self._is_autocorrelated else ""
-        dynamics = f", dynamics noise {float(self.dynamics):.3g} times Q" if self.tells_dynamics else ""
+        dynamics = f", dynamics noise {float(self.dynamics):.3g} times Q" if self.estimates_dynamics else ""
         return f"noise {self.typical:.3g} times R{correlated}{dynamics}, {float(self.outlier_share):.1%} outliers"

@@ -1,6 +1,6 @@
 """Measurement likelihoods of particle filters, which can use any density."""
 
-from typing import Any
+from typing import Protocol
 
 import jax.numpy as jnp
 from jax import Array
@@ -8,9 +8,18 @@ from jax.scipy.special import gammaln, logsumexp
 
 from wolf import validation
 from wolf.beliefs.density import log_density
+from wolf.interfaces import Number
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree
+
+
+class ParticleLikelihood(Protocol):
+    """Density of a measurement given the state."""
+
+    def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
+        """Evaluate the log density, or its generalised form."""
+        ...
 
 
 @pytree
@@ -40,7 +49,7 @@ class BetaLikelihood:
         beta: β; 0 is the ordinary particle filter.
     """
 
-    beta: Any = 0.1
+    beta: Number = 0.1
 
     def __post_init__(self) -> None:
         """Validate β."""
@@ -61,7 +70,7 @@ class StudentLikelihood:
         dof: degrees of freedom ν.
     """
 
-    dof: Any
+    dof: Number
 
     def __post_init__(self) -> None:
         """Validate ν."""
@@ -84,8 +93,8 @@ class MixtureLikelihood:
         factor: on the mean.
     """
 
-    prob: Any
-    factor: Any = 2.0
+    prob: Number
+    factor: Number = 2.0
 
     def __post_init__(self) -> None:
         """Validate the probability."""

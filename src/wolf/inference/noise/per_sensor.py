@@ -16,7 +16,7 @@ from wolf.beliefs.updates import PosteriorUpdate
 from wolf.inference.noise.delegating import DelegatingNoise, select
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics.linalg import matvec
-from wolf.numerics.pytree import pytree, static
+from wolf.numerics.pytree import PyTree, pytree, static
 from wolf.statespace import Bound, LinearMap, Model
 
 
@@ -91,17 +91,17 @@ class PerSensorNoise(DelegatingNoise[tuple]):
         estimates = [self.base.noise_estimate(each) for each in self.each(memory)]
         return None if any(estimate is None for estimate in estimates) else estimates
 
-    def base_memory(self, memory: tuple) -> Any:
+    def base_memory(self, memory: tuple) -> PyTree:
         """Return the memory of the first sensor, which holds the shared part."""
         return memory[0]
 
-    def with_base_memory(self, memory: tuple, base_memory: Any) -> tuple:
+    def with_base_memory(self, memory: tuple, base_memory: PyTree) -> tuple:
         """Return the memories with that of the first sensor replaced."""
         return (base_memory, *memory[1:])
 
     def predict_measurement(
-        self, memory: tuple, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Any
-    ) -> tuple[Affine, Any]:
+        self, memory: tuple, view: Affine, belief: Belief, dynamics: LinearMap | Bound, noise_cov: Array | None
+    ) -> tuple[Affine, PyTree]:
         """Return the observation unchanged: sequential sensors have no predictable noise."""
         return view, None
 

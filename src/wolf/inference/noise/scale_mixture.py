@@ -178,7 +178,7 @@ def _differentiate(far: bool, primals: tuple, tangents: tuple) -> tuple[Matched,
         white = arrays.whitened()
         found = _match(white, by_factors(white, scales)._replace(roots=None), scales, probabilities, far)
         kept = sum_leading(linalg.diagonal(found.pull.information()) * arrays.observed)
-        return found._replace(pull=found.pull._replace(told=KnownTerms(found.pull.log_rest(), kept)))
+        return found._replace(pull=found.pull._replace(known_terms=KnownTerms(found.pull.log_rest(), kept)))
 
     return jax.jvp(by_cholesky, primals, tangents)  # type: ignore[no-any-return]
 

@@ -1,10 +1,8 @@
 """A weight function as a noise model: generalised Bayes with a weight of the residual (Duran-Martin et al. 2024)."""
 
-from typing import Any
-
 from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference import weights
-from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision, WeightFunction
 from wolf.numerics.pytree import function, pytree
 
 
@@ -16,7 +14,7 @@ class Weighted(NoiseModel[tuple]):
         weight: `weight(residual, obs_cov, innovation_cov)`, see `wolf.weights`.
     """
 
-    weight: Any = function()
+    weight: WeightFunction = function()
 
     @property
     def requirements(self) -> Requirements:

@@ -6,7 +6,7 @@ inner iteration costs a solve in the few measured coordinates and never touches 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,8 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, sum_leading, transpose
 
 FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
+
+TreeT = TypeVar("TreeT")  # any nesting of arrays
 
 
 class Whitened(NamedTuple):
@@ -35,8 +37,8 @@ class Whitened(NamedTuple):
     signal: Array
     noise: Any
     num_observed: Array
-    observed: Any = None
-    inverse: Any = None
+    observed: Array | None = None
+    inverse: Array | None = None
 
     def whitening(self) -> Array:
         """Return L⁻¹, (M, M)."""
@@ -46,7 +48,7 @@ class Whitened(NamedTuple):
 def whiten(context: UpdateContext) -> Whitened:
     """Transform a measurement to white coordinates."""
     noise, spread = linalg.cholesky(context.obs_cov), context.belief.signal(context.view)
-    inverse: Any = None
+    inverse: Array | None = None
     if linalg.library_matmul(len(spread)):
         inverse, signal = linalg.whiten_both(context.obs_cov, spread)
         return Whitened(
@@ -103,7 +105,7 @@ def whitening_root(white: Whitened, noise_cov: Array) -> Array:
     return linalg.cholesky(noise_cov).half(white.noise.half(identity))
 
 
-def iterate(update: Callable[[Any], Any], start: Any, times: int) -> Any:
+def iterate(update: Callable[[TreeT], TreeT], start: TreeT, times: int) -> TreeT:
     """Repeat a coordinate-ascent step.
 
     Args:

@@ -152,7 +152,7 @@ class DistanceWeight(Weight):
         return self.profile(*_distance(residual, radius, obs_cov if self.metric == "R" else innovation_cov))
 
     @staticmethod
-    def _radius(c: Any) -> Any:
+    def _radius(c: Number) -> Number:
         return c
 
     @staticmethod
@@ -219,7 +219,7 @@ class MahalanobisThreshold(DistanceWeight):
         return float(gammainc(0.5 * dim + 1.0, 0.5 * c))
 
     @staticmethod
-    def _radius(c: Any) -> Any:
+    def _radius(c: Number) -> Number:
         return jnp.sqrt(c)
 
     @staticmethod
@@ -400,12 +400,12 @@ def evaluate(
     return jnp.asarray(fn(residual, *covs), residual.dtype)
 
 
-def _check_metric(metric: Any) -> None:
+def _check_metric(metric: object) -> None:
     if not isinstance(metric, str) or metric not in ("R", "S"):
         raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {validation.short_repr(metric)}')
 
 
-def _threshold(weight: IMQ | DistanceWeight, family: Any, residual: Array, observed: Array | None) -> Number | Array:
+def _threshold(weight: IMQ | DistanceWeight, family: type, residual: Array, observed: Array | None) -> Number | Array:
     """Return c, or the calibrated constant for the number of coordinates that were measured."""
     if weight.c is not None:
         return weight.c
@@ -416,7 +416,7 @@ def _threshold(weight: IMQ | DistanceWeight, family: Any, residual: Array, obser
     return sum(jnp.where(count == dim, c, 0.0) for dim, c in enumerate(table, 1)) + jnp.where(count == 0, 1.0, 0.0)
 
 
-def _distance(residual: Array, radius: Any, cov: Array | Cholesky | None = None) -> tuple[Array, Array, Array]:
+def _distance(residual: Array, radius: Number, cov: Array | Cholesky | None = None) -> tuple[Array, Array, Array]:
     """Compute the squared distance of a residual without overflow.
 
     Returns:

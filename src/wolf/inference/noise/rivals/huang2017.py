@@ -5,7 +5,7 @@ the past, (u, U, a, b) <- ρ (u, U, a, b), and alternates between the state, λ,
 coordinates where the model's R is white, so that R may change with time.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ from jax.scipy.special import digamma
 from wolf import validation
 from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference.noise.whitened import expected_square, iterate, whiten, whitening_root
-from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, Number, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import sum_leading
 from wolf.numerics.pytree import pytree, static
@@ -52,16 +52,16 @@ class UnknownStudentNoise(NoiseModel[StudentNoiseMemory]):
         iterations: number of variational iterations I.
     """
 
-    dof: Any = 5.0
-    dof_strength: Any = 10.0
-    strength: Any = 10.0
-    forgetting: Any = FORGETTING
+    dof: Number = 5.0
+    dof_strength: Number = 10.0
+    strength: Number = 10.0
+    forgetting: Number = FORGETTING
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
         """Validate the prior."""
-        for name in ("dof", "dof_strength", "strength"):
-            validation.positive(name, getattr(self, name))
+        for name, value in (("dof", self.dof), ("dof_strength", self.dof_strength), ("strength", self.strength)):
+            validation.positive(name, value)
         validation.probability("forgetting", self.forgetting)
         validation.count("iterations", self.iterations)
 

@@ -8,7 +8,7 @@ solved by iteratively reweighted least squares: every row has a weight computed 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -17,7 +17,7 @@ from wolf import validation
 from wolf.beliefs import Belief, Gaussian, SqrtGaussian
 from wolf.beliefs.updates import NominalCovUpdate, RevisedPriorUpdate, WeightedUpdate, condition_by_root
 from wolf.inference.noise.whitened import iterate
-from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, Number, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, sum_leading, transpose
 from wolf.numerics.pytree import pytree, static
@@ -41,7 +41,7 @@ class HuberRegression(_PriorRevisingNoise):
         iterations: I.
     """
 
-    threshold: Any = 1.345
+    threshold: float | Array = 1.345
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Correntropy(_PriorRevisingNoise):
         iterations: I of the fixed point, which starts from the prediction.
     """
 
-    bandwidth: Any = 2.0
+    bandwidth: Number = 2.0
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
@@ -105,15 +105,15 @@ class TwoSidedStudent(_PriorRevisingNoise):
         iterations: I.
     """
 
-    dof: Any = 5.0
-    prior_dof: Any = 5.0
-    tuning: Any = 5.0
+    dof: Number = 5.0
+    prior_dof: Number = 5.0
+    tuning: Number = 5.0
     iterations: int = static(default=10)
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        for name in ("dof", "prior_dof", "tuning"):
-            validation.positive(name, getattr(self, name))
+        for name, value in (("dof", self.dof), ("prior_dof", self.prior_dof), ("tuning", self.tuning)):
+            validation.positive(name, value)
         validation.count("iterations", self.iterations)
 
     def __call__(self, context: UpdateContext) -> UpdateDecision:

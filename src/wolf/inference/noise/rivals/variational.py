@@ -4,8 +4,6 @@ Each model alternates between the state given the noise and the noise given the 
 update is that of every other method.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -14,7 +12,7 @@ from jax.scipy.special import digamma
 from wolf import validation
 from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference.noise.whitened import Whitened, expected_distance, expected_square, iterate, whiten, whitening_root
-from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, Number, Requirements, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 
@@ -36,10 +34,10 @@ class BetaBernoulli(NoiseModel[tuple]):
         tolerance: ρ below this is 0.
     """
 
-    alpha: Any = 0.9
-    beta: Any = 0.1
+    alpha: Number = 0.9
+    beta: Number = 0.1
     iterations: int = static(default=4)
-    tolerance: Any = 1e-7
+    tolerance: Number = 1e-7
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -78,7 +76,7 @@ class StudentNoise(NoiseModel[tuple]):
         iterations: number of updates I of λ; the state is updated once more.
     """
 
-    dof: Any = 4.0
+    dof: float | Array = 4.0
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
@@ -110,8 +108,8 @@ class GammaWeight(NoiseModel[tuple]):
         iterations: number of updates I of λ.
     """
 
-    shape: Any = 1.0
-    rate: Any = 1.0
+    shape: float | Array = 1.0
+    rate: float | Array = 1.0
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
@@ -143,7 +141,7 @@ class InverseWishart(NoiseModel[tuple]):
         iterations: I.
     """
 
-    scaling: Any = 10.0
+    scaling: float | Array = 10.0
     iterations: int = static(default=4)
 
     def __post_init__(self) -> None:
@@ -169,7 +167,7 @@ class InverseWishart(NoiseModel[tuple]):
         return UpdateDecision(WeightedUpdate(whitening_root(white, noise_cov)))
 
 
-def _gamma_weight(white: Whitened, shape: Any, rate: Any, iterations: int) -> Array:
+def _gamma_weight(white: Whitened, shape: float | Array, rate: float | Array, iterations: int) -> Array:
     def update(power: Array) -> Array:
         return (shape + 0.5 * white.num_observed) / (rate + 0.5 * expected_distance(white, power))
 
