@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from wolf.runtime import checkpoints
 from wolf_fleet.datasets import partitions, worker_process
 from wolf_fleet.datasets.executors import Executor
 from wolf_fleet.datasets.filesystem import Location
-from wolf_fleet.json_object import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +30,7 @@ MAX_CHUNK_BYTES = 2**28  # larger chunks are not faster
 CHUNK_COPIES = 6  # of the rows of a chunk in memory while it is shuffled
 MIN_BUCKETS_PER_PROCESS = 4  # so that all processes stay busy to the end
 SPARK_METADATA = b"org.apache.spark"  # prefix of Spark's schema in Parquet metadata: Spark would read its columns only
+JsonObject = dict[str, Any]  # of a manifest: settings, files and counts
 ProgressCallback = Callable[[str, int, int], None]
 
 

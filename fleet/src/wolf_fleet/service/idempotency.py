@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolf_fleet.json_object import JsonObject
+from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_IDS = 100_000  # the latest are kept
 MAX_ID_LENGTH = 200  # characters

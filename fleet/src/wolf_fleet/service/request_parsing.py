@@ -3,8 +3,7 @@
 import json
 
 from wolf.results import count
-from wolf_fleet.json_object import JsonObject
-from wolf_fleet.streaming.row_parser import Columns, RowBatch, RowParser, empty_batch
+from wolf_fleet.streaming.row_parser import Columns, JsonObject, RowBatch, RowParser, empty_batch
 
 FORMATS = {  # content type: format
     "application/json": "json",

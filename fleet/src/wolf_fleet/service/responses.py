@@ -11,10 +11,10 @@ from wolf.beliefs.density import deviations
 from wolf.execution.forecasting import forecast_state
 from wolf.inference.filters.gaussian import GaussianFilter
 from wolf.results import count
-from wolf_fleet.json_object import JsonObject
 from wolf_fleet.service.key_health import RECENT_ROWS
 from wolf_fleet.service.recent_rows import RowView
 from wolf_fleet.service.service import Service
+from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_FORECAST_STEPS = 1000
 MAX_ROWS_PER_RESPONSE = 5000

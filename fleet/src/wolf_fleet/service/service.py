@@ -19,7 +19,6 @@ from wolf import validation
 from wolf.online.bank.bank import Bank
 from wolf.results import count
 from wolf.statespace import LinearModel
-from wolf_fleet.json_object import JsonObject
 from wolf_fleet.service import request_parsing
 from wolf_fleet.service.idempotency import IdempotencyStore
 from wolf_fleet.service.key_health import KeyHealth
@@ -28,6 +27,7 @@ from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
 from wolf_fleet.service.write_ahead_log import Journal, Record
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
+from wolf_fleet.streaming.row_parser import JsonObject
 
 BATCH_ROWS = 100_000  # rows per commit
 COMMIT_SECONDS = 60.0  # after which rows are committed if fewer have arrived; until then the log has them

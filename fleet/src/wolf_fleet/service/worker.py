@@ -5,9 +5,9 @@ import threading
 import time as clocks
 from concurrent.futures import Future
 
-from wolf_fleet.json_object import JsonObject
 from wolf_fleet.service.service import Service
 from wolf_fleet.service.write_ahead_log import Record
+from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_QUEUED_REQUESTS = 1000  # further requests are rejected
 MAX_REQUESTS_PER_FLUSH = 64

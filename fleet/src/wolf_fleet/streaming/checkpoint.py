@@ -14,8 +14,7 @@ import numpy as np
 from wolf.online.bank import key_index
 from wolf.online.bank.bank import Bank
 from wolf.runtime import checkpoints
-from wolf_fleet.json_object import JsonObject
-from wolf_fleet.streaming.row_parser import RowBatch
+from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa

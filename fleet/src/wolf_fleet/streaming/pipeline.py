@@ -13,9 +13,8 @@ from wolf.online.bank.arrow_batches import name_results
 from wolf.online.bank.bank import Bank
 from wolf.online.bank.step import BankStep
 from wolf.results import count
-from wolf_fleet.json_object import JsonObject
 from wolf_fleet.streaming.reorder_buffer import ReorderBuffer, newest_before
-from wolf_fleet.streaming.row_parser import Columns, RowBatch
+from wolf_fleet.streaming.row_parser import Columns, JsonObject, RowBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa

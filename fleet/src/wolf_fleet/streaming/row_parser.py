@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 Cell = Any  # of a CSV line or a JSON object, before it is checked
+JsonObject = dict[str, Any]  # decoded
 LineT = TypeVar("LineT")  # a line of text, or a decoded JSON object
 
 DELIMITERS = ",;\t|"
@@ -101,7 +102,7 @@ class RowParser:
     def _json(self, line: str) -> list[Cell]:
         return self._object(json.loads(line))
 
-    def _object(self, read: dict[str, Cell]) -> list[Cell]:
+    def _object(self, read: JsonObject) -> list[Cell]:
         return [read[name] if name == self.columns.key else read.get(name) for name in self.columns.names]
 
     def parse(self, lines: list[str]) -> tuple[RowBatch, int]:
@@ -115,7 +116,7 @@ class RowParser:
             return batch, 0
         return self._parse_each([line for line in lines if line and not line.isspace()], self.cells)
 
-    def parse_objects(self, objects: list[dict[str, Cell]]) -> tuple[RowBatch, int]:
+    def parse_objects(self, objects: list[JsonObject]) -> tuple[RowBatch, int]:
         """Parse decoded JSON objects; returns the same as `parse`."""
         return self._parse_each(objects, self._object)
 

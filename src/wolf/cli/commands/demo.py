@@ -15,7 +15,7 @@ import numpy as np
 import wolf
 from wolf.plots import tracking
 from wolf.plots.tracking import Track
-from wolf.simulate.outlier_processes import OutlierProcess
+from wolf.simulate import OutlierProcess
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
