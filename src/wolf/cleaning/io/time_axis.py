@@ -101,7 +101,7 @@ def time_column(
         stamps = _to_timestamps(column)
         if stamps is None:
             raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not times")
-        axis = _axis(stamps, "", getattr(column.type, "tz", None) is not None)
+        axis = _axis(stamps, "", getattr(column.type, "tz", None) is not None)  # a date has none
     return in_zone(axis, zone, groups) if zone is not None else axis
 
 
@@ -174,7 +174,7 @@ def _parse_dates(table: Table, name: str, column: "pa.ChunkedArray", date_format
     """Parse dates that are not in ISO 8601."""
     from pyarrow import compute
 
-    whole = column.combine_chunks() if hasattr(column, "chunks") else column
+    whole = column.combine_chunks() if hasattr(column, "chunks") else column  # an array of pyarrow has none
     stamps = date_formats.parse(whole, date_format.kind)
     absent = numbers(compute.cast(is_absent(compute.utf8_trim_whitespace(whole)), "int8"), "int64", 1) == 1
     wrong = np.isnat(stamps) & ~absent
