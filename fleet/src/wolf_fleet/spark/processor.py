@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 from pyarrow import compute, ipc
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming import StatefulProcessor
 
 from wolf.interfaces import Filter
 from wolf.online.bank.arrow_batches import filter_batches
@@ -15,7 +15,7 @@ from wolf_fleet.spark.workers import freeze
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql.streaming.stateful_processor import TimerValues
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
 
 class BucketProcessor(StatefulProcessor):
@@ -36,7 +36,7 @@ class BucketProcessor(StatefulProcessor):
         self.model, self.method, self.columns, self.step, self.level = model, method, columns, step, level
         self.names = names
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
+    def init(self, handle: "StatefulProcessorHandle") -> None:
         """Declare the two state variables."""
         self.handle = handle
         self.pending = handle.getValueState("waiting", "rows binary")
