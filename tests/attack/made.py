@@ -99,7 +99,7 @@ def packed(content):
 
 
 def finite(path):
-    """Say whether all means of a table that was written are numbers."""
+    """Check that all means of a written table are finite."""
     from pyarrow import csv as arrow_csv
 
     kind = Path(path).suffix.lower()

@@ -109,7 +109,7 @@ VALUES = {
     "dictionary of text": pa.array(map(str, LEVEL)).dictionary_encode(),
     "numbers above 2**53": pa.array([2**60 + i for i in range(ROWS)]),
 }
-REFUSED = {
+UNSUPPORTED = {
     "bool": pa.array([True, False] * 15),
     "struct": pa.array([{"a": y} for y in LEVEL]),
     "list": pa.array([[y] for y in LEVEL]),
@@ -133,7 +133,7 @@ for suffix in (".parquet", ".arrow"):
                 words="30 rows",
                 written=(f"in-clean{suffix}",),
             )
-    for name, column in REFUSED.items():
+    for name, column in UNSUPPORTED.items():
         if (suffix, name) == (".parquet", "duration"):
             continue
         there = {f"in{suffix}": table(column)}
@@ -181,7 +181,7 @@ for suffix in (".parquet", ".arrow"):
     for name in ("struct", "list", "map"):
         run(
             f"by {name} in {suffix}",
-            {f"in{suffix}": table(key=REFUSED[name])},
+            {f"in{suffix}": table(key=UNSUPPORTED[name])},
             "--by",
             "key",
             words="cannot identify series",

@@ -1,7 +1,7 @@
 """Inference of column roles: times, measurements, and numbers that are no measurements, such as row numbers."""
 
 import re
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def _kind_of_numbers(name: str, values: np.ndarray) -> str:
     return "flag" if set(distinct.tolist()) <= {0.0, 1.0} else "reading"
 
 
-def find_time(table: io.Table, columns: list[Column], taken: set[Any], notes: list[str]) -> str | None:
+def find_time(table: io.Table, columns: list[Column], taken: set[str | None], notes: list[str]) -> str | None:
     """Find the time column: a usual name, else a column of dates; note a usual name with other contents."""
     free = [column for column in columns if column.name not in taken]
     usable = {column.name for column in free if column.kind not in ("text", "clock", "empty")}
@@ -132,7 +132,7 @@ def _is_increasing(table: io.Table, column: Column) -> bool:
     return bool(np.all(np.diff(io.number_column(table, column.name, "missing").values) > 0))
 
 
-def find_clock(table: io.Table, columns: list[Column], time: str | None, taken: set[Any]) -> str | None:
+def find_clock(table: io.Table, columns: list[Column], time: str | None, taken: set[str | None]) -> str | None:
     """Find a column of times of day, next to a column of dates."""
     if time is None or not io.is_date_alone(table, time):
         return None
@@ -140,7 +140,7 @@ def find_clock(table: io.Table, columns: list[Column], time: str | None, taken: 
     return clocks[0] if len(clocks) == 1 else None
 
 
-def find_parts(columns: list[Column], taken: set[Any]) -> tuple[str, ...]:
+def find_parts(columns: list[Column], taken: set[str | None]) -> tuple[str, ...]:
     """Find the columns of a date in parts: year, month, and optionally day, hour, minute, second."""
     whole = {c.name.strip().lower(): c.name for c in columns if c.kind in PART_KINDS and c.name not in taken}
     found: list[str] = []
@@ -172,7 +172,7 @@ def find_place(columns: list[Column], values: tuple[str, ...]) -> dict[str, str]
     return named
 
 
-def find_value(table: io.Table, columns: list[Column], taken: set[Any], notes: list[str]) -> str:
+def find_value(table: io.Table, columns: list[Column], taken: set[str | None], notes: list[str]) -> str:
     """Select the column to filter; identifiers, constants and parts of dates only if there is nothing else."""
     free = [column for column in columns if column.name not in taken]
     numbers = [column for column in free if column.kind in ("reading", "latitude", "longitude")]

@@ -1,18 +1,22 @@
 """Forecasts in data frames: one row per step beyond the end of a series, below the rows of the input."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wolf.cleaning.result import CleanedSeries, SeriesForecast
+from wolf.cleaning.result import CleanedSeries
 from wolf.results.views.data_frame import narwhals
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pandas as pd
 
 ColumnNames = dict[tuple[str, int], str]  # (quantity, value column) -> name of the result column
 
 
 def append_forecasts(
-    out: Any, series: list[CleanedSeries], names: list[ColumnNames], time: str | None, by: str | None
-) -> Any:
+    out: "nw.DataFrame", series: list[CleanedSeries], names: list[ColumnNames], time: str | None, by: str | None
+) -> "nw.DataFrame":
     """Append the forecast of each series to the rows of a frame.
 
     Args:
@@ -31,6 +35,7 @@ def append_forecasts(
         last = int(each.rows[-1])
         firsts.setdefault(last, each)
         cells.setdefault(last, {}).update(_cells(each, own_names))
+    # Only frames of pandas have an index.
     counted = type(getattr(out.to_native(), "index", None)).__name__ == "RangeIndex"
     count, parts = len(out), [out]
     for last, each in firsts.items():
@@ -45,23 +50,25 @@ def _has_integer_times(each: CleanedSeries) -> bool:
 
 def _cells(each: CleanedSeries, names: ColumnNames) -> dict[str, np.ndarray]:
     """Collect the result columns of a forecast; weights are 0, since nothing is measured."""
-    ahead: Any = each.forecast
+    assert each.forecast is not None
+    quantities = each.forecast._asdict()
+    times = quantities.pop("times")
     found: dict[str, np.ndarray] = {}
     for k, j in enumerate(each.columns):
-        found |= {names[quantity, j]: getattr(ahead, quantity)[:, k] for quantity in SeriesForecast._fields[1:]}
-        found |= {names["weight", j]: np.zeros(len(ahead.times)), names["outlier", j]: np.zeros(len(ahead.times), bool)}
+        found |= {names[quantity, j]: array[:, k] for quantity, array in quantities.items()}
+        found |= {names["weight", j]: np.zeros(len(times)), names["outlier", j]: np.zeros(len(times), bool)}
     return found
 
 
 def _rows(
-    out: Any,
+    out: "nw.DataFrame",
     last: int,
     each: CleanedSeries,
     cells: dict[str, np.ndarray],
     time: str | None,
     by: str | None,
     first: int | None,
-) -> Any:
+) -> "nw.DataFrame":
     """Build the rows of a forecast from copies of the last row of the series."""
     nw, ahead = narwhals(), each.forecast
     assert ahead is not None
@@ -73,12 +80,12 @@ def _rows(
         new.append(_stamps(rows.get_column(time), ahead.times, since, backend).alias(time))
     rows = rows.with_columns(*new).select([name for name in (time, by) if name is not None] + list(cells))
     native = rows.to_native()
-    if hasattr(native, "iloc"):
+    if hasattr(native, "iloc"):  # pandas
         native.index = _labels(native.index, since, first)
     return nw.from_native(native, eager_only=True)
 
 
-def _stamps(column: Any, times: np.ndarray, since: np.ndarray, backend: Any) -> Any:
+def _stamps(column: "nw.Series", times: np.ndarray, since: np.ndarray, backend: object) -> "nw.Series":
     """Convert times to the type of the column: numbers unchanged, dates counted from the last one."""
     nw = narwhals()
     if column.dtype.is_numeric():
@@ -89,7 +96,7 @@ def _stamps(column: Any, times: np.ndarray, since: np.ndarray, backend: Any) -> 
     return (column + moved).cast(column.dtype)
 
 
-def _labels(index: Any, since: np.ndarray, first: int | None) -> Any:
+def _labels(index: "pd.Index", since: np.ndarray, first: int | None) -> "pd.Index":
     """Continue an index of dates or periods, or a range from `first`; other labels are kept."""
     if type(index).__name__ == "PeriodIndex":
         return _labels(index.to_timestamp(), since, first).to_period(index.freq)

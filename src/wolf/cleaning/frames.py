@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from wolf import validation
 from wolf.cleaning import CleanedSeries, CleaningOptions, Options, clean
 from wolf.cleaning.forecast_rows import append_forecasts
 from wolf.results.views.data_frame import narwhals
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 RESULT_COLUMNS = (
     "mean",
@@ -28,7 +31,7 @@ JOINT_COLUMNS = ("weight", "outlier", "fault")  # one for all coordinates of a t
 
 
 def filter_frame(
-    frame: Any,
+    frame: object,
     *,
     time: str | None = None,
     values: str | list[str] | None = None,
@@ -138,7 +141,7 @@ class FrameRows(NamedTuple):
     names: list[str]
 
 
-def read_frame(wrapped: Any, time: str | None, values: str | list[str] | None, by: str | None) -> FrameRows:
+def read_frame(wrapped: "nw.DataFrame", time: str | None, values: str | list[str] | None, by: str | None) -> FrameRows:
     """Read the numbers of a narwhals frame."""
     if not len(wrapped):
         raise ValueError("the frame has no rows; at least one is needed")
@@ -151,7 +154,7 @@ def read_frame(wrapped: Any, time: str | None, values: str | list[str] | None, b
     return FrameRows(data, times, dated, origin, groups, labels, names)
 
 
-def value_names(wrapped: Any, time: str | None, values: str | list[str] | None, by: str | None) -> list[str]:
+def value_names(wrapped: "nw.DataFrame", time: str | None, values: str | list[str] | None, by: str | None) -> list[str]:
     """Check the names of columns, and find the value columns."""
     for name, column in (("time", time), ("by", by)):
         if column is not None:
@@ -189,7 +192,7 @@ def result_columns(
     return added
 
 
-def _blank(rows: int, dtype: Any) -> np.ndarray:
+def _blank(rows: int, dtype: np.dtype) -> np.ndarray:
     """Build an empty column: NaN, False or empty text."""
     return np.full(rows, np.nan) if dtype.kind == "f" else np.zeros(rows, dtype)
 
@@ -216,7 +219,7 @@ def result_names(names: list[str], columns: tuple[int, ...], taken: set[str]) ->
     return named
 
 
-def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | None]) -> list[str]:
+def _value_names(wrapped: "nw.DataFrame", values: str | list[str] | None, taken: set[str | None]) -> list[str]:
     if values is not None:
         names = list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
         for name in names:
@@ -236,7 +239,7 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
     return numeric
 
 
-def _check_name(argument: str, name: Any, columns: list[str]) -> None:
+def _check_name(argument: str, name: object, columns: list[str]) -> None:
     if not isinstance(name, str | int | float):  # pandas also has numbers for names
         raise ValueError(f"{argument} must be the name of a column; got {validation.short_repr(name)}")
     if name not in columns:
@@ -246,14 +249,14 @@ def _check_name(argument: str, name: Any, columns: list[str]) -> None:
         raise ValueError(f"the frame has no column {name!r}, given as {argument}.{hint} Its columns are {named}")
 
 
-def _numbers(column: Any) -> np.ndarray:
+def _numbers(column: "nw.Series") -> np.ndarray:
     return np.asarray(column.cast(narwhals().Float64).to_numpy(), np.float64)
 
 
-def _times(frame: Any, wrapped: Any, time: str | None) -> tuple[np.ndarray | None, float]:
+def _times(frame: object, wrapped: "nw.DataFrame", time: str | None) -> tuple[np.ndarray | None, float]:
     """Read times as numbers, dates as seconds since the first of them; and the Unix time of that."""
     if time is None:
-        index: Any = getattr(frame, "index", None)
+        index: Any = getattr(frame, "index", None)  # of pandas alone
         index = index.to_timestamp() if type(index).__name__ == "PeriodIndex" else index
         if type(index).__name__ != "DatetimeIndex":
             return None, 0.0
@@ -264,7 +267,7 @@ def _times(frame: Any, wrapped: Any, time: str | None) -> tuple[np.ndarray | Non
     if not kind.is_temporal():
         raise ValueError(f"column {time!r} holds {kind}, not times; convert it to dates or numbers first")
     column = wrapped.get_column(time)
-    if getattr(kind, "time_zone", None):
+    if getattr(kind, "time_zone", None):  # narwhals: of a Datetime, not of a Date
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     return _seconds(column.to_numpy())
 
@@ -278,7 +281,7 @@ def _seconds(stamps: np.ndarray) -> tuple[np.ndarray, float]:
     return np.where(np.isnat(stamps), np.nan, seconds), float(known[0].astype(np.int64)) / 1e9
 
 
-def _groups(column: Any) -> tuple[np.ndarray, list[str]]:
+def _groups(column: "nw.Series") -> tuple[np.ndarray, list[str]]:
     cells = np.array([str(cell) for cell in column.to_list()])
     labels, first, codes = np.unique(cells, return_index=True, return_inverse=True)
     order = np.argsort(first)

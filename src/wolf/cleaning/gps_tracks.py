@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import api, fitting, validation
 from wolf.beliefs import Gaussian
@@ -28,8 +29,10 @@ from wolf.cleaning.retrospective import FAULTS, RETROSPECTIVE
 from wolf.cleaning.runs import filter_retrospectively, fit_window, project
 from wolf.cleaning.sampling import Order, gaps_of
 from wolf.fitting.initial_values import DYNAMICS_SHARE, OBS_SHARE, difference_var
+from wolf.interfaces import Filter
 from wolf.models.registry import Named, parse
 from wolf.models.structural import Sum
+from wolf.results import Filtered, Smoothed
 from wolf.statespace import LinearModel
 
 SEMI_MAJOR = 6_378_137.0  # m
@@ -129,12 +132,12 @@ class CleanedTrack:
 
 
 def clean_track(
-    latitude: Any,
-    longitude: Any,
-    times: Any = None,
+    latitude: ArrayLike,
+    longitude: ArrayLike,
+    times: ArrayLike | None = None,
     *,
-    altitude: Any = None,
-    accuracy: Any = None,
+    altitude: ArrayLike | None = None,
+    accuracy: ArrayLike | None = None,
     options: Options | None = None,
     label: str = "",
 ) -> CleanedTrack:
@@ -165,11 +168,10 @@ def clean_track(
     stamps = None if times is None else validation.number_array("times", times)
     rows = Order(stamps)(np.arange(len(positions[0])))
     assert rows is not None
-    latitude, longitude = (array[rows] for array in positions)
     stamps = None if stamps is None else stamps[rows]
-    latitude, longitude, notes = _blank_impossible(latitude, longitude)
-    plane = plane_around(latitude, longitude)
-    metres = plane.to_plane(latitude, longitude)
+    lat, lon, notes = _blank_impossible(*(array[rows] for array in positions))
+    plane = plane_around(lat, lon)
+    metres = plane.to_plane(lat, lon)
     noise = None if accuracy is None else _noise_ratio(validation.number_array("accuracy", accuracy)[rows])
     series, radius = _filter(metres, stamps, noise, options, label, rows)
     cleaned = plane.to_globe(series.mean)
@@ -177,7 +179,7 @@ def clean_track(
     if altitude is not None:
         above = validation.number_array("altitude", altitude)[rows]
         height = _clean_altitude(above, stamps, options, label) if np.isfinite(above).sum() > 3 else None
-    return CleanedTrack(series, plane, *cleaned, radius, height, [*notes, *_distortion_notes(plane, latitude)])
+    return CleanedTrack(series, plane, *cleaned, radius, height, [*notes, *_distortion_notes(plane, lat)])
 
 
 def _blank_impossible(latitude: np.ndarray, longitude: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -256,7 +258,12 @@ def _fit(metres: np.ndarray, times: np.ndarray | None, noise: np.ndarray | None,
 
 
 def _filter(
-    metres: np.ndarray, times: np.ndarray | None, noise: np.ndarray | None, options: Options, label: str, rows: Any
+    metres: np.ndarray,
+    times: np.ndarray | None,
+    noise: np.ndarray | None,
+    options: Options,
+    label: str,
+    rows: np.ndarray,
 ) -> tuple[CleanedSeries, np.ndarray]:
     """Fit and filter on the plane; the series, and the radius of the circle around each position."""
     track = _fit(metres, times, noise, options)
@@ -296,10 +303,10 @@ def _filter(
     return series, np.sqrt(CHI2_95_2D * variance.max(axis=1))
 
 
-def _run_method(model: LinearModel, metres: np.ndarray, method: Any, options: Options) -> dict[str, Any]:
+def _run_method(model: LinearModel, metres: np.ndarray, method: Filter, options: Options) -> dict[str, Any]:
     """Filter by a method, and smooth unless causal."""
     out = api.filter(model, metres, method=method)
-    belief: Any = api.smooth(out) if options.smooth or not options.causal else out
+    belief: Smoothed | Filtered = api.smooth(out) if options.smooth or not options.causal else out
     mean, variance = project(model, belief.means, belief.covs)
     spreads = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     arrays = {"mean": mean, "variance": variance, "weight": out.weights, "outlier": out.outliers}

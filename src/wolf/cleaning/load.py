@@ -1,12 +1,15 @@
 """Loading of a file as numbers: parse it, infer the role of each column, and note what was inferred."""
 
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from wolf.cleaning import column_roles, io
 from wolf.diagnostics.faults import sentinel_values
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 HOUR = 3600.0
 SUNDAY = 6
@@ -69,7 +72,7 @@ class LoadedTable(NamedTuple):
     by: str | None
     groups: np.ndarray | None
     labels: list[str] | None
-    keys: Any
+    keys: "pa.ChunkedArray | None"
     notes: list[str]
     clock: str | None
     failed: dict[str, str]

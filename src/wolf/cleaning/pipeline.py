@@ -17,6 +17,7 @@ from wolf.fitting import Fit, Start
 from wolf.fitting.initial_values import difference_var
 from wolf.fitting.select import FEWEST, Choice, choose_rows
 from wolf.inference.registry import Adaptive, Learned
+from wolf.interfaces import Filter
 from wolf.models.registry import Named, check_parameters, parse
 from wolf.results import describe_method
 from wolf.statespace import LinearModel
@@ -210,7 +211,7 @@ def _choice_to_fit(choice: Choice, known: dict[str, float]) -> Fit:
     return Fit(choice.parameters | known, errors, choice.model, choice.outlier_share, None, best.score, count, (start,))
 
 
-def select_method(options: Options, free: list[str], unit: float, model: LinearModel) -> tuple[Any, str]:
+def select_method(options: Options, free: list[str], unit: float, model: LinearModel) -> tuple[Filter, str]:
     """Select the method of a run that is not retrospective; return it with its description.
 
     Without a named method it is the default, or, where Q was fitted, `Learned`, which estimates the scale of R alone.

@@ -12,6 +12,7 @@ from wolf.cleaning.options import Options
 from wolf.cleaning.result import CleanedSeries, FittedSeries
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.registry import KF
+from wolf.interfaces import Filter
 from wolf.models.registry import Named, parse
 from wolf.models.structural import Sum
 
@@ -35,7 +36,7 @@ class PreparedSeries(FittedSeries):
 
     gaps: np.ndarray | None
     build: runs.Build
-    filter: Any
+    filter: Filter
     options: Options
     named: Named
     done_rows: int = 0
@@ -99,15 +100,19 @@ class PreparedSeries(FittedSeries):
             piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
             yield self._finish(piece, piece.pop("variance"), factor, piece.pop("prediction_half"), on_progress)
 
-    def _runners_up(self) -> list[tuple[Any, dict[str, float]]]:
+    def _runners_up(self) -> list[tuple[Sum, dict[str, float]]]:
         """List models that scored close to the selected one: one of them may impute gaps better."""
         if self.choice is None or self.parameters != self.choice.parameters or self.values.shape[1] > 1:
             return []
-        return [(parse(each.name), each.parameters) for each in self.choice.candidates[1 : 1 + NUM_RUNNERS_UP]]
+        return [
+            (named, each.parameters)
+            for each in self.choice.candidates[1 : 1 + NUM_RUNNERS_UP]
+            if isinstance(named := parse(each.name), Sum)
+        ]
 
     def _finish(
         self,
-        arrays: dict[str, Any],
+        arrays: dict[str, np.ndarray],
         variance: np.ndarray,
         factor: float,
         prediction_half: np.ndarray,
@@ -145,7 +150,7 @@ class PreparedSeries(FittedSeries):
             "nis": _blank_missing(whole.pop("nis", None), measured.any(1)),
             "log_density": whole.pop("log_density", np.zeros(0)),
         }
-        common: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(FittedSeries)}
+        common: dict[str, Any] = {field.name: vars(self)[field.name] for field in dataclasses.fields(FittedSeries)}
         common["rows"] = np.arange(len(self.values)) if self.rows is None else self.rows
         return CleanedSeries(**common, **whole, **diagnostics)
 

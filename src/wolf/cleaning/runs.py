@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,8 @@ from wolf.execution import validate, xla_batching
 from wolf.execution.xla_batching import pad_rows, pad_to_power_of_two
 from wolf.fitting.initial_values import DYNAMICS_SHARE, OBS_SHARE
 from wolf.inference.filters import GaussianFilter
+from wolf.inference.filters.gaussian import GaussianState
+from wolf.interfaces import Filter, State, StepInfo
 from wolf.models.registry import Named
 from wolf.models.structural import Sum
 from wolf.numerics import linalg
@@ -37,7 +38,7 @@ MAX_JOINT_ROUNDS = 3  # rounds in which coordinates exchange which rows are faul
 MAX_FIT_ROWS = 20_000  # rows that the noise is fitted on
 
 Build = Callable[[np.ndarray | None], LinearModel]  # gaps -> model
-Chunks = Iterator[tuple[dict[str, np.ndarray], Any]]  # arrays of consecutive rows, and the state after them
+Chunks = Iterator[tuple[dict[str, np.ndarray], State]]  # arrays of consecutive rows, and the state after them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ class SignalRecorder:
     rows: tuple[tuple[float, ...], ...]
     diagnostics: bool = True
 
-    def __call__(self, state: Any, info: Any) -> dict[str, Any]:
+    def __call__(self, state: State, info: StepInfo) -> dict[str, jax.Array]:
         """Project the belief on the measured coordinates."""
         row = jnp.asarray(self.rows, state.mean.dtype)
         recorded = {
@@ -113,7 +114,7 @@ def fit_window(count: int) -> tuple[int, int]:
 
 def filter_causal(
     build: Build,
-    method: Any,
+    method: Filter,
     values: np.ndarray,
     gaps: np.ndarray | None,
     options: Options,
@@ -154,7 +155,7 @@ def filter_causal(
 
 def filter_whole(
     build: Build,
-    method: Any,
+    method: Filter,
     values: np.ndarray,
     gaps: np.ndarray | None,
     options: Options,
@@ -180,7 +181,7 @@ def filter_retrospectively(
     diagnostics: bool = True,
     ratio: np.ndarray | float = 1.0,
     others: Sequence[tuple[Sum, dict[str, float]]] = (),
-) -> tuple[dict[str, np.ndarray], list[Any]]:
+) -> tuple[dict[str, np.ndarray], list[tuple[Build, GaussianState, float]]]:
     """Judge each column of a series as a whole.
 
     Args:
@@ -210,15 +211,16 @@ def filter_retrospectively(
     ends = [(build, each.final, each.factor) for build, each in zip(builds, judged, strict=True)]
     joint = len(judged) > 1
 
-    def side_by_side(name: str) -> np.ndarray:
-        columns = [getattr(each, name) for each in judged]
+    def side_by_side(read: Callable[[retrospective.RetrospectiveSeries], np.ndarray]) -> np.ndarray:
+        columns = [read(each) for each in judged]
         return np.stack(columns, axis=1) if joint else columns[0][:, None]
 
-    is_fault, weights, faults = side_by_side("is_fault"), side_by_side("weight"), side_by_side("fault")
+    is_fault = side_by_side(lambda each: each.is_fault)
+    weights, faults = side_by_side(lambda each: each.weight), side_by_side(lambda each: each.fault)
     arrays = {
-        "mean": side_by_side("mean"),
-        "variance": side_by_side("variance"),
-        "prediction_half": side_by_side("prediction_half"),
+        "mean": side_by_side(lambda each: each.mean),
+        "variance": side_by_side(lambda each: each.variance),
+        "prediction_half": side_by_side(lambda each: each.prediction_half),
         "weight": weights.min(1) if joint else weights[:, 0],
         "outlier": is_fault.any(1) if joint else is_fault[:, 0],
         # Of several columns: any fault, else the smallest code.
@@ -227,7 +229,8 @@ def filter_retrospectively(
     if joint:
         _join_spikes(arrays["fault"], arrays["outlier"])
     if diagnostics:
-        errors, spread = side_by_side("errors"), np.log(2 * np.pi * side_by_side("spread"))
+        errors = side_by_side(lambda each: each.errors)
+        spread = np.log(2 * np.pi * side_by_side(lambda each: each.spread))
         nis = (errors**2).sum(1)
         used = np.isfinite(values) & ~is_fault
         density = -0.5 * np.where(used, spread + errors**2, 0.0).sum(1)
@@ -285,14 +288,14 @@ def join_forecasts(forecasts: list[SeriesForecast | None]) -> SeriesForecast | N
     known = [each for each in forecasts if each is not None]
     if not known:
         return None
-    joined = (np.concatenate([getattr(each, name) for each in known], axis=1) for name in SeriesForecast._fields[1:])
-    return SeriesForecast(known[0].times, *joined)
+    times, *columns = zip(*known, strict=True)
+    return SeriesForecast(times[0], *(np.concatenate(each, axis=1) for each in columns))
 
 
 def forecast_series(
     build: Build,
-    method: Any,
-    final: Any,
+    method: Filter,
+    final: State | None,
     times: np.ndarray | None,
     unit: float,
     count: int,
@@ -304,7 +307,7 @@ def forecast_series(
     Args:
         build: gaps -> model.
         method: the filter that returned the final state.
-        final: state after the last row.
+        final: state after the last row; None for a series without rows.
         times: of the rows, or None for even steps.
         unit: typical step.
         count: number of rows.

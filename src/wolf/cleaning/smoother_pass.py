@@ -8,13 +8,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax import Array
 
 from wolf import native
 from wolf.beliefs import Gaussian
 from wolf.engine.smoother import run_smoother
 from wolf.execution import backend_selection, xla_batching
 from wolf.execution.xla_batching import pad_rows, pad_to_power_of_two
+from wolf.inference.filters.gaussian import GaussianState
 from wolf.inference.registry import KF
+from wolf.interfaces import Filter, State, StepInfo
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.runtime import malloc_trim
@@ -25,6 +28,7 @@ BLOCK_ROWS = 16_384  # rows of one compiled call
 LOOKAHEAD_ROWS = 1_024  # rows beyond a block that its smoothing uses
 
 Build = Callable[[np.ndarray | None], LinearModel]  # gaps -> model of one column
+_Block = tuple[slice, LinearModel, dict[str, np.ndarray]]  # rows, their model, what was recorded
 
 
 class SmootherPass(NamedTuple):
@@ -61,8 +65,8 @@ def run_pass(
     size = min(BLOCK_ROWS, pad_to_power_of_two(count))
     out = SmootherPass(np.empty(count), np.empty(count), np.empty(count), np.empty(count), None)
     even, method = build(None), KF()
-    state: Any = None
-    pending: Any = None
+    state: GaussianState | None = None
+    pending: _Block | None = None
     for first in range(0, count, size):
         rows = slice(first, min(first + size, count))
         model = _block_model(build, even, gaps, noise, rows, size)
@@ -79,6 +83,7 @@ def run_pass(
         else:
             _store(out, rows, even, saved["means"][:length], saved["covs"][:length])
     if smooth:
+        assert pending is not None  # a series has rows
         _smooth_block(out, pending, None)
     return out._replace(final=state)
 
@@ -91,7 +96,9 @@ def _block_model(
     return replace(model, R=ratio[:, None, None] * np.asarray(even.R))  # type: ignore[no-any-return]
 
 
-def _forward(model: LinearModel, method: Any, values: np.ndarray, size: int, state: Any) -> tuple[Any, Any]:
+def _forward(
+    model: LinearModel, method: Filter, values: np.ndarray, size: int, state: Any
+) -> tuple[GaussianState, dict[str, np.ndarray]]:
     padded = pad_rows(values[:, None], size, np.nan)
     if state is not None:
         state = state._replace(t=np.zeros_like(state.t))
@@ -108,7 +115,7 @@ def _forward(model: LinearModel, method: Any, values: np.ndarray, size: int, sta
     return final._replace(belief=final.belief._replace(mean=saved["means"][last], cov=saved["covs"][last])), saved
 
 
-def _record(state: Any, info: Any) -> dict[str, Any]:
+def _record(state: State, info: StepInfo) -> dict[str, Array]:
     return {
         "means": state.mean,
         "covs": state.cov,
@@ -125,7 +132,7 @@ def _standardised(saved: dict[str, np.ndarray], values: np.ndarray) -> np.ndarra
     return np.where(np.isnan(values), 0.0, errors)
 
 
-def _smooth_block(out: SmootherPass, block: tuple[slice, LinearModel, dict[str, np.ndarray]], after: Any) -> None:
+def _smooth_block(out: SmootherPass, block: "_Block", after: tuple[LinearModel, dict[str, np.ndarray]] | None) -> None:
     """Smooth a block together with the first rows of the next one."""
     rows, model, saved = block
     length = rows.stop - rows.start
@@ -136,8 +143,7 @@ def _smooth_block(out: SmootherPass, block: tuple[slice, LinearModel, dict[str, 
         next_model, next_saved = after
         arrays = {name: np.concatenate([arrays[name], next_saved[name][:LOOKAHEAD_ROWS]]) for name in names}
         if (model.F is not None and model.F.ndim == 3) or model.Q.ndim == 3:
-            fields = {name: _extend(getattr(model, name), getattr(next_model, name)) for name in ("F", "Q")}
-            joined = replace(model, **fields)
+            joined = replace(model, F=_extend(model.F, next_model.F), Q=_extend(model.Q, next_model.Q))
     # The backward pass uses the dynamics alone, so the varying measurement noise is replaced by a constant.
     joined = replace(joined, R=np.eye(1))
     filtered = Gaussian(arrays["means"], arrays["covs"])
@@ -160,8 +166,10 @@ def _run_backward(model: LinearModel, filtered: Gaussian, predicted: Gaussian) -
         return to_numpy(run_smoother(cast(model, "float64"), linearization, filtered, predicted))  # type: ignore[no-any-return]
 
 
-def _extend(first: Any, second: Any) -> Any:
-    return first if first is None or first.ndim == 2 else np.concatenate([first, second[:LOOKAHEAD_ROWS]])
+def _extend(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+    if first is None or second is None or first.ndim == 2:
+        return first
+    return np.concatenate([first, second[:LOOKAHEAD_ROWS]])
 
 
 def _store(out: SmootherPass, rows: slice, model: LinearModel, means: np.ndarray, covs: np.ndarray) -> None:

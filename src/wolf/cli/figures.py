@@ -1,12 +1,15 @@
 """Writing of figures."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wolf.runtime.checkpoints import atomic
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def save(figure: Any, path: Path) -> None:
+
+def save(figure: "Figure", path: Path) -> None:
     """Write a figure atomically.
 
     Args:

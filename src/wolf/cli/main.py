@@ -33,7 +33,7 @@ class OneLineErrors(PluginGroup):
             signals.exit_process(ended.code)
             raise
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         try:
             return super().invoke(ctx)

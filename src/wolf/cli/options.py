@@ -1,7 +1,8 @@
 """Options shared by several commands."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -10,6 +11,9 @@ from wolf.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from wolf.cleaning.load import LoadedTable
+
+Command = TypeVar("Command", bound=Callable[..., object])
+Decorator = Callable[[Command], Command]  # adds an option to a command
 
 METHOD_HELP = "Name from `wolf methods`, with options as in WoLF-TMD:c=9.5. Default: the robust default."
 TIME_HELP = "Name of the time column: numbers or dates; repeat for a date and a time of day. Default: inferred."
@@ -26,7 +30,7 @@ def examples(*commands: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])
 
 
-def add_options(options: list[Any], command: Any) -> Any:
+def add_options(options: Sequence[Decorator], command: Command) -> Command:
     """Add options to a command, in this order."""
     for option in reversed(options):
         command = option(command)
@@ -45,7 +49,7 @@ def found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
     return source
 
 
-def file_options(command: Any) -> Any:
+def file_options(command: Command) -> Command:
     """Add the options of commands that read a file: its path, the roles of its columns, its format."""
     return add_options(
         [
@@ -102,7 +106,7 @@ def file_options(command: Any) -> Any:
     )
 
 
-def model_options(command: Any) -> Any:
+def model_options(command: Command) -> Command:
     """Add the options of the model."""
     return add_options(
         [
@@ -121,7 +125,7 @@ def model_options(command: Any) -> Any:
     )
 
 
-def talk_options(command: Any) -> Any:
+def talk_options(command: Command) -> Command:
     """Add the options of the summary."""
     return add_options(
         [
@@ -156,7 +160,7 @@ def warn_if_large(model: str, quiet: bool = False) -> None:
         click.echo(remark, err=True)
 
 
-def echo_summary(text: str, facts: Any, as_json: bool, quiet: bool, err: bool = False) -> None:
+def echo_summary(text: str, facts: object, as_json: bool, quiet: bool, err: bool = False) -> None:
     """Print a summary as text or as JSON.
 
     Args:
@@ -174,7 +178,7 @@ def echo_summary(text: str, facts: Any, as_json: bool, quiet: bool, err: bool = 
         click.echo(text, err=err)
 
 
-def json_ready(value: Any) -> Any:
+def json_ready(value: object) -> object:
     """Convert NumPy numbers to Python, and non-finite numbers to None, which JSON can represent.
 
     Example:

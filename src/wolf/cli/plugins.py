@@ -4,7 +4,6 @@ Entry points are read only for a name that is no command of `wolf` itself, and f
 """
 
 from importlib import metadata
-from typing import Any
 
 import click
 
@@ -67,7 +66,7 @@ def load(name: str) -> click.Command | None:
 def _failing_command(name: str, summary: str, message: str) -> click.Command:
     """Create a command that raises an error with a message, whatever its arguments."""
 
-    def fail(**options: Any) -> None:
+    def fail(**options: object) -> None:
         raise ImportError(message)
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}

@@ -28,7 +28,7 @@ def method_names() -> list[str]:
         >>> method_names()[:3]
         ['KF', 'EKF', 'IEKF']
     """
-    return [row.args[0].value for row in _rows("inference/registry.py", "Row")]
+    return _first_arguments("inference/registry.py", "Row")
 
 
 @cache
@@ -39,14 +39,15 @@ def model_names() -> list[str]:
         >>> model_names()[0]
         'local-level'
     """
-    return [row.args[0].value.partition(":")[0] for row in _rows("models/grammar.py", "Word")]
+    return [word.partition(":")[0] for word in _first_arguments("models/grammar.py", "Word")]
 
 
-def _rows(path: str, constructor: str) -> list[Any]:
-    """Find the calls of a constructor whose first argument is a literal, in the order of the file."""
+def _first_arguments(path: str, constructor: str) -> list[str]:
+    """List the literal first arguments of the calls of a constructor, in the order of the file."""
     calls = (node for node in ast.walk(ast.parse((PACKAGE / path).read_text("utf-8"))) if isinstance(node, ast.Call))
     named = (node for node in calls if isinstance(node.func, ast.Name) and node.func.id == constructor)
-    return [node for node in named if node.args and isinstance(node.args[0], ast.Constant)]
+    firsts = (node.args[0] for node in named if node.args)
+    return [str(first.value) for first in firsts if isinstance(first, ast.Constant)]
 
 
 def files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

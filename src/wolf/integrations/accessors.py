@@ -9,11 +9,14 @@ without being asked.
 """
 
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wolf.cleaning.forecast_rows import ColumnNames
 from wolf.cleaning.frames import filter_frame, result_names
 from wolf.results.views.data_frame import narwhals
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 NAME = "wolf"
 
@@ -25,7 +28,7 @@ class FrameAccessor:
         frame: of pandas or polars.
     """
 
-    def __init__(self, frame: Any):
+    def __init__(self, frame: object):
         self._frame = frame
 
     def filter(self, **options: Any) -> Any:
@@ -83,14 +86,14 @@ class SeriesAccessor:
         return out.get_column(column).alias(name).to_native()
 
 
-def _filter(data: Any, **options: Any) -> Any:
+def _filter(data: object, **options: Any) -> "nw.DataFrame":
     """Filter without a forecast, as a narwhals frame."""
     if options.get("forecast"):
         raise ValueError("forecast adds rows, which this method cannot return; use .wolf.filter(forecast=...)")
     return narwhals().from_native(filter_frame(data, **options), eager_only=True)
 
 
-def _cleaned_column(out: Any, names: list[str], j: int, taken: list[str]) -> Any:
+def _cleaned_column(out: "nw.DataFrame", names: list[str], j: int, taken: list[str]) -> "nw.Series":
     """Build a column with the estimate in place of outliers and missing values."""
     written = [str(name) for name in names]
     alone = result_names(written, (j,), set(taken))

@@ -7,14 +7,14 @@ import subprocess
 import tempfile
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from jax import Array
 
 from wolf import native, validation
 from wolf.api import filter
 from wolf.execution import backend_selection, validate
-from wolf.interfaces import Dtype, Filter, StepInfo
+from wolf.interfaces import Dtype, Filter, State, StepInfo
 from wolf.native.codegen.c_source import CSource
 from wolf.native.frontend.signature import flatten_model
 from wolf.native.frontend.trace import trace
@@ -35,9 +35,9 @@ class FieldRecorder:
 
     fields: tuple[str, ...]
 
-    def __call__(self, state: Any, info: StepInfo) -> dict[str, Any]:
+    def __call__(self, state: State, info: StepInfo) -> dict[str, Array]:
         """Select the fields; those that the method does not report are left out."""
-        values = {name: getattr(info, name) for name in self.fields}
+        values = {name: info._asdict()[name] for name in self.fields}
         return {name: value for name, value in values.items() if value is not None}
 
 

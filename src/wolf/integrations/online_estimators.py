@@ -8,20 +8,21 @@ Training is one pass over the data, without a learning rate, and wrong targets h
 scikit-learn: `pip install "wolf-filter[learn]"`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf.engine import scan
 from wolf.execution import validate
 from wolf.inference.filters.gaussian import GaussianState
 from wolf.inference.filters.low_rank import LowRankState
-from wolf.interfaces import StepInfo
+from wolf.interfaces import Filter, State, StepInfo
 from wolf.models import mlp
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
@@ -42,6 +43,8 @@ NORMAL_MEDIAN = 0.6745  # median of its absolute value
 DRIFT_VAR = 3e-5
 MIN_SCALE_GAIN = 0.02  # of the stochastic approximation of the residual scale
 
+RandomState = int | np.random.RandomState | None  # as in scikit-learn
+
 
 class _OnlineNetwork(BaseEstimator):
     """Base of both estimators: scaling, the filter and its blocks of rows.
@@ -55,11 +58,12 @@ class _OnlineNetwork(BaseEstimator):
     activation: str | Callable
     prior_var: float
     drift_var: float
-    method: Any
+    method: str | Filter | None
     warmup: int
-    random_state: Any
+    random_state: RandomState
+    seen_: int
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train from the start on rows, in their order.
 
         Args:
@@ -70,14 +74,18 @@ class _OnlineNetwork(BaseEstimator):
             delattr(self, name)
         return self.partial_fit(X, y)
 
+    @property
+    def _is_started(self) -> bool:
+        """Whether rows were learned; scikit-learn: an attribute that ends in "_" exists only after the first fit."""
+        return "seen_" in vars(self)
+
     def _learn(self, rows: np.ndarray, targets: np.ndarray) -> None:
         """Train on rows (n, K) with their statistics (n, M)."""
-        # scikit-learn: an attribute that ends in "_" exists only after the first fit.
-        count, seen = len(rows), getattr(self, "seen_", 0)
+        count, seen = len(rows), self.seen_ if self._is_started else 0
         if seen == 0:
             self._early_: tuple[np.ndarray, np.ndarray] | None = (rows[:0], targets[:0])
             self._seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        state, early = getattr(self, "state_", None), self._early_
+        state, early = self.state_ if self._is_started else None, self._early_
         if early is not None:
             rows, targets = (np.concatenate(pair) for pair in zip(early, (rows, targets), strict=True))
             early = (rows, targets) if len(rows) < self.warmup else None
@@ -101,8 +109,8 @@ class _OnlineNetwork(BaseEstimator):
     def _family(self) -> families.Family:
         raise NotImplementedError
 
-    def _build(self) -> tuple[ParameterModel, Any]:
-        """Build model and method anew for each call, so that a pickle holds no functions."""
+    def _build(self) -> tuple[ParameterModel, Filter]:
+        """Build model and method for each call, so that a pickle holds no functions."""
         model = mlp(
             self.n_features_in_,
             self.hidden,
@@ -114,7 +122,7 @@ class _OnlineNetwork(BaseEstimator):
         )
         return model, validate.resolve_method(self.method, model)
 
-    def _run(self, state: Any, rows: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+    def _run(self, state: State | None, rows: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
         """Filter in blocks of one length, then row by row."""
         model, method = (cast(part, "float64") for part in self._build())
         cuts = [*range(0, len(rows) - BLOCK_ROWS + 1, BLOCK_ROWS), len(rows) - len(rows) % BLOCK_ROWS]
@@ -129,7 +137,7 @@ class _OnlineNetwork(BaseEstimator):
             self.state_ = to_numpy(state)
             return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
 
-    def _predict_eta(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _predict_eta(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Predict the network output η and its covariance for rows, in blocks of one length."""
         check_is_fitted(self, "state_")
         rows = validate_data(self, X, dtype=np.float64, reset=False)
@@ -142,9 +150,9 @@ class _OnlineNetwork(BaseEstimator):
             means, covs = (np.concatenate([np.asarray(block[part]) for block in blocks]) for part in (0, 1))
         return means[: len(rows)], covs[: len(rows)]
 
-    def _row_from_dict(self, x: dict[Any, float]) -> np.ndarray:
+    def _row_from_dict(self, x: dict[Hashable, float]) -> np.ndarray:
         """Order the features of a dict as in the first one."""
-        if not hasattr(self, "features_"):
+        if "features_" not in vars(self):
             self.features_ = list(x)
         if set(x) != set(self.features_):
             raise ValueError(f"x must have the features {self.features_}, as the first one had; got {list(x)}")
@@ -186,9 +194,9 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         noise: float = 0.1,
         prior_var: float = 0.1,
         drift_var: float = DRIFT_VAR,
-        method: Any = None,
+        method: str | Filter | None = None,
         warmup: int = 50,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.hidden = hidden
         self.activation = activation
@@ -199,19 +207,19 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         self.warmup = warmup
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any) -> "OnlineRegressor":
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> "OnlineRegressor":
         """Train on more rows, in their order.
 
         Args:
             X: features, (n, K).
             y: targets, (n,).
         """
-        first = not hasattr(self, "seen_")
+        first = not self._is_started
         rows, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=first)
         self._learn(rows, targets.astype(np.float64)[:, None])
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict targets.
 
         Args:
@@ -224,7 +232,7 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
             return centre
         return centre, self.residual_scale_ * np.sqrt(covs[:, 0, 0] + self.noise) * self._y_spread_
 
-    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Compute the bounds of a prediction interval for a new target, with nominal coverage `level`."""
         from scipy.special import ndtri
 
@@ -234,13 +242,13 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         half = ndtri(0.5 + 0.5 * level) * std
         return centre - half, centre + half
 
-    def learn_one(self, x: dict[Any, float], y: float) -> None:
+    def learn_one(self, x: dict[Hashable, float], y: float) -> None:
         """Train on one row, a dict of features, as river does."""
         self.partial_fit(self._row_from_dict(x), [y])
 
-    def predict_one(self, x: dict[Any, float]) -> float:
+    def predict_one(self, x: dict[Hashable, float]) -> float:
         """Predict one target; 0 before the first row was learned."""
-        return float(self.predict(self._row_from_dict(x))[0]) if hasattr(self, "state_") else 0.0
+        return float(self.predict(self._row_from_dict(x))[0]) if self._is_started else 0.0
 
     def _family(self) -> families.Family:
         return families.Normal(self.noise)
@@ -289,9 +297,9 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         *,
         prior_var: float = 1.0,
         drift_var: float = 0.0,
-        method: Any = None,
+        method: str | Filter | None = None,
         warmup: int = 50,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.hidden = hidden
         self.activation = activation
@@ -301,7 +309,7 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         self.warmup = warmup
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "OnlineClassifier":
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Any = None) -> "OnlineClassifier":
         """Train on more rows, in their order.
 
         Args:
@@ -309,7 +317,7 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
             y: labels, (n,).
             classes: all labels, for the first call; default: those of its y.
         """
-        first = not hasattr(self, "seen_")
+        first = not self._is_started
         rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
         check_classification_targets(labels)
         if first:
@@ -325,7 +333,7 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         self._learn(rows, self._family().statistic(codes))
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Predict the probability of each class, with the uncertainty of the weights (MacKay 1992).
 
         Args:
@@ -339,7 +347,7 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         odds = np.exp(moderated - moderated.max(1, keepdims=True))
         return odds / odds.sum(1, keepdims=True)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict labels.
 
         Args:
@@ -348,18 +356,18 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         check_is_fitted(self, "state_")
         return self.classes_[self.predict_proba(X).argmax(1)]
 
-    def learn_one(self, x: dict[Any, float], y: Any, classes: Any = (False, True)) -> None:
+    def learn_one(self, x: dict[Hashable, float], y: Any, classes: Sequence[Hashable] = (False, True)) -> None:
         """Train on one row, a dict of features, as river does; `classes` is used by the first call."""
         row = self._row_from_dict(x)
-        self.partial_fit(row, [y], classes=None if hasattr(self, "seen_") else classes)
+        self.partial_fit(row, [y], classes=None if self._is_started else classes)
 
-    def predict_proba_one(self, x: dict[Any, float]) -> dict[Any, float]:
+    def predict_proba_one(self, x: dict[Hashable, float]) -> dict[Hashable, float]:
         """Predict the probability of each class for one row; an empty dict before the first row was learned."""
-        if not hasattr(self, "state_"):
+        if not self._is_started:
             return {}
         return dict(zip(self.classes_.tolist(), self.predict_proba(self._row_from_dict(x))[0].tolist(), strict=True))
 
-    def predict_one(self, x: dict[Any, float]) -> Any:
+    def predict_one(self, x: dict[Hashable, float]) -> Hashable:
         """Predict one label; None before the first row was learned."""
         probabilities = self.predict_proba_one(x)
         return max(probabilities, key=probabilities.__getitem__) if probabilities else None
@@ -368,13 +376,13 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         return families.Bernoulli() if len(self.classes_) == 2 else families.Categorical(len(self.classes_))
 
 
-def _record(state: Any, info: StepInfo) -> dict[str, Array]:
+def _record(state: State, info: StepInfo) -> dict[str, Array]:
     fields = {"residual": info.residual, "variance": info.innovation_cov, "weight": info.weight}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 @jax.jit
-def _eta_moments(model: ParameterModel, state: Any, rows: Array) -> tuple[Array, Array]:
+def _eta_moments(model: ParameterModel, state: State, rows: Array) -> tuple[Array, Array]:
     """Compute means (n, outputs) and covariances (n, outputs, outputs) of the linearised network, row by row."""
 
     def one(row: Array) -> tuple[Array, Array]:
@@ -384,7 +392,7 @@ def _eta_moments(model: ParameterModel, state: Any, rows: Array) -> tuple[Array,
     return jax.vmap(one)(rows)
 
 
-def _eta_cov(state: Any, jac: Array) -> Array:
+def _eta_cov(state: State, jac: Array) -> Array:
     """Compute the covariance of η; zero if the filter has no covariance."""
     if isinstance(state, GaussianState | LowRankState):
         return state.project(jac)

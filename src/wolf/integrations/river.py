@@ -4,7 +4,7 @@ river distinguishes kinds of models by their base classes, so these wrap `Online
 classes of river, which is not part of any extra.
 """
 
-from typing import Any
+from collections.abc import Hashable
 
 from sklearn.base import clone
 
@@ -36,11 +36,11 @@ class RiverRegressor(Regressor):
         self.learner = learner
         self._learner = OnlineRegressor() if learner is None else clone(learner)
 
-    def learn_one(self, x: dict[Any, float], y: float) -> None:
+    def learn_one(self, x: dict[Hashable, float], y: float) -> None:
         """Train on one row."""
         self._learner.learn_one(x, y)
 
-    def predict_one(self, x: dict[Any, float]) -> float:
+    def predict_one(self, x: dict[Hashable, float]) -> float:
         """Predict one target; 0 before the first row was learned."""
         return self._learner.predict_one(x)
 
@@ -53,7 +53,7 @@ class RiverClassifier(Classifier):
         classes: all labels.
     """
 
-    def __init__(self, learner: OnlineClassifier | None = None, classes: tuple[Any, ...] = (False, True)):
+    def __init__(self, learner: OnlineClassifier | None = None, classes: tuple[Hashable, ...] = (False, True)):
         self.learner = learner
         self.classes = classes
         self._learner = OnlineClassifier() if learner is None else clone(learner)
@@ -62,10 +62,10 @@ class RiverClassifier(Classifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: dict[Any, float], y: Any) -> None:
+    def learn_one(self, x: dict[Hashable, float], y: Hashable) -> None:
         """Train on one row."""
         self._learner.learn_one(x, y, self.classes)
 
-    def predict_proba_one(self, x: dict[Any, float]) -> dict[Any, float]:
+    def predict_proba_one(self, x: dict[Hashable, float]) -> dict[Hashable, float]:
         """Predict the probability of each class; an empty dict before the first row was learned."""
         return self._learner.predict_proba_one(x)

@@ -3,12 +3,17 @@
 Rows are steps in time, and every column is a separate series, as for lag and rolling features of a pipeline.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf.cleaning import CleanedSeries, Options, clean
+from wolf.interfaces import Filter
 from wolf.models.continuous import read_times
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
@@ -31,27 +36,27 @@ class _ByColumn(BaseEstimator):
     """Base class: the noise of each column is fitted by `fit`, and the filter runs with it."""
 
     model: str
-    method: Any
+    method: str | Filter | None
     smooth: bool
     times: str | None = None
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> "Tags":
         """Declare that NaN is allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def _validate(self, X: Any, reset: bool) -> np.ndarray:
+    def _validate(self, X: ArrayLike, reset: bool) -> np.ndarray:
         options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
         return np.asarray(validate_data(self, X, **options))
 
-    def _stamps(self, X: Any) -> np.ndarray | None:
+    def _stamps(self, X: object) -> np.ndarray | None:
         """Read the times of the rows from the index of a frame, if requested; seconds for dates."""
         if self.times is None:
             return None
         if self.times != INDEX:
             raise ValueError(f"times must be 'index', for frames with an index of times, or None; got {self.times!r}")
-        if not hasattr(X, "index"):
+        if not hasattr(X, "index"):  # a frame of another library, or an array
             raise ValueError(f"times='index' needs a pandas frame with times as its index; got {type(X).__name__}")
         stamps = read_times(X.index.to_numpy())
         if not np.all(np.isfinite(stamps)) or np.any(np.diff(stamps) < 0):
@@ -105,7 +110,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
     def __init__(
         self,
         model: str = "auto",
-        method: Any = None,
+        method: str | Filter | None = None,
         smooth: bool = False,
         output: str = "level",
         times: str | None = None,
@@ -116,7 +121,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
         self.output = output
         self.times = times
 
-    def fit(self, X: Any, y: Any = None) -> "RobustLevel":
+    def fit(self, X: ArrayLike, y: object = None) -> "RobustLevel":
         """Fit the noise of each column.
 
         Args:
@@ -130,7 +135,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
         self.models_, self.parameters_ = [name for name, _ in fitted], [variances for _, variances in fitted]
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Filter each column.
 
         Args:
@@ -175,12 +180,14 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
 
     smooth = False  # each value is judged by its prediction
 
-    def __init__(self, model: str = "local-level", method: Any = None, contamination: Any = "auto"):
+    def __init__(
+        self, model: str = "local-level", method: str | Filter | None = None, contamination: float | str = "auto"
+    ):
         self.model = model
         self.method = method
         self.contamination = contamination
 
-    def fit(self, X: Any, y: Any = None) -> "RobustOutlierDetector":
+    def fit(self, X: ArrayLike, y: object = None) -> "RobustOutlierDetector":
         """Fit the noise of each column, and the score threshold of outliers.
 
         Args:
@@ -194,11 +201,11 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
         fitted = [self._fit_column(column) for column in values.T]
         self.models_, self.parameters_ = [name for name, _ in fitted], [parameters for _, parameters in fitted]
         self.offset_ = -OUTLIER_SCORE
-        if share != "auto":
+        if isinstance(share, int | float):
             self.offset_ = float(np.percentile(self._scores(values), 100.0 * share))
         return self
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Score each row: minus the largest absolute residual, in predicted standard deviations.
 
         Outliers of the method have a score just below -3 or lower, other values at least -3.
@@ -209,7 +216,7 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
         check_is_fitted(self)
         return self._scores(self._validate(X, reset=False))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the scores minus `offset_`: negative for outliers.
 
         Args:
@@ -217,7 +224,7 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
         """
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Classify each row: -1 for an outlier, 1 otherwise.
 
         Args:

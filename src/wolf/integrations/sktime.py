@@ -1,13 +1,18 @@
 """Estimators for sktime: `RobustLevelTransformer`, `RobustForecaster`, `RobustDetector`; install sktime separately."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from wolf import api
 from wolf.cleaning import Options, clean
+from wolf.interfaces import Filter
 from wolf.models.registry import parse
 from wolf.results import Filtered
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from sktime.forecasting.base import ForecastingHorizon
 
 try:
     from sktime.detection.base import BaseDetector
@@ -51,7 +56,7 @@ class RobustLevelTransformer(BaseTransformer):
     True
     """
 
-    _tags: ClassVar[dict[str, Any]] = {
+    _tags: ClassVar[dict[str, object]] = {
         "authors": ["wolf"],
         "maintainers": ["wolf"],
         "scitype:transform-input": "Series",
@@ -66,14 +71,16 @@ class RobustLevelTransformer(BaseTransformer):
         "transform-returns-same-time-index": True,
     }
 
-    def __init__(self, model: str = "auto", method: Any = None, smooth: bool = False, output: str = "level"):
+    def __init__(
+        self, model: str = "auto", method: str | Filter | None = None, smooth: bool = False, output: str = "level"
+    ):
         self.model = model
         self.method = method
         self.smooth = smooth
         self.output = output
         super().__init__()
 
-    def _transform(self, X: Any, y: Any = None) -> Any:
+    def _transform(self, X: "pd.DataFrame", y: object = None) -> "pd.DataFrame":
         """Filter each variable."""
         if self.output not in ("level", "cleaned"):
             raise ValueError(f"output must be 'level' or 'cleaned'; got {self.output!r}")
@@ -85,7 +92,7 @@ class RobustLevelTransformer(BaseTransformer):
         known = column[np.isfinite(column)]
         if known.size < MIN_FIT_VALUES or np.all(known == known[0]):  # too few values for a fit
             return np.where(np.isfinite(column), column, np.median(known)) if known.size else column
-        how: Any = {"smooth": self.smooth, "causal": not self.smooth, "diagnostics": False}
+        how: dict[str, bool] = {"smooth": self.smooth, "causal": not self.smooth, "diagnostics": False}
         options = Options(self.model, self.method, {}, **how)
         found = clean(column[:, None], None, options)[0]
         if self.output == "level":
@@ -94,7 +101,7 @@ class RobustLevelTransformer(BaseTransformer):
         return np.where(replaced, found.mean[:, 0], column)
 
     @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, object]]:
         """List settings for sktime's tests."""
         return [{}, {"output": "cleaned", "smooth": True}]
 
@@ -123,7 +130,7 @@ class RobustForecaster(BaseForecaster):
     True
     """
 
-    _tags: ClassVar[dict[str, Any]] = {
+    _tags: ClassVar[dict[str, object]] = {
         "authors": ["wolf"],
         "maintainers": ["wolf"],
         "scitype:y": "univariate",
@@ -137,27 +144,27 @@ class RobustForecaster(BaseForecaster):
         "capability:pred_int:insample": True,
     }
 
-    def __init__(self, model: str = "auto", method: Any = None):
+    def __init__(self, model: str = "auto", method: str | Filter | None = None):
         self.model = model
         self.method = method
         super().__init__()
 
-    def _fit(self, y: Any, X: Any = None, fh: Any = None) -> "RobustForecaster":
+    def _fit(self, y: "pd.Series", X: object = None, fh: object = None) -> "RobustForecaster":
         """Select the model and fit its noise."""
         self._readings = y
         self.model_, self.parameters_ = _fitted(self.model, self.method, y.to_numpy(dtype=np.float64))
         return self
 
-    def _update(self, y: Any, X: Any = None, update_params: bool = True) -> "RobustForecaster":
+    def _update(self, y: "pd.Series", X: object = None, update_params: bool = True) -> "RobustForecaster":
         """Append values, and refit if requested."""
         self._readings = y.combine_first(self._readings)
         return self._fit(self._readings) if update_params else self
 
-    def _predict(self, fh: Any, X: Any = None) -> Any:
+    def _predict(self, fh: "ForecastingHorizon", X: object = None) -> "pd.Series":
         """Compute predictive means; in sample, one-step predictions."""
         return self._predict_moments(fh)[0]
 
-    def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> Any:
+    def _predict_var(self, fh: "ForecastingHorizon", X: object = None, cov: bool = False) -> "pd.DataFrame":
         """Compute predictive variances, by step."""
         mean, variances = self._predict_moments(fh)
         name = mean.name if mean.name is not None else 0
@@ -167,7 +174,7 @@ class RobustForecaster(BaseForecaster):
             )
         return type(mean)(variances, index=mean.index, name=name).to_frame()
 
-    def _predict_moments(self, fh: Any) -> tuple[Any, np.ndarray]:
+    def _predict_moments(self, fh: "ForecastingHorizon") -> tuple["pd.Series", np.ndarray]:
         """Filter all values and forecast as far as requested; means with their index, and variances."""
         values = self._readings.to_numpy(dtype=np.float64)
         wanted = np.asarray(fh.to_absolute_int(self._readings.index[0], self._cutoff).to_numpy(), int)
@@ -182,7 +189,7 @@ class RobustForecaster(BaseForecaster):
         return type(self._readings)(mean[wanted], index=index, name=self._readings.name), variance[wanted]
 
     @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, object]]:
         """List settings for sktime's tests."""
         return [{"model": "local-level"}, {"model": "local-level", "method": "WoLF"}]
 
@@ -207,7 +214,7 @@ class RobustDetector(BaseDetector):
     [50]
     """
 
-    _tags: ClassVar[dict[str, Any]] = {
+    _tags: ClassVar[dict[str, object]] = {
         "authors": ["wolf"],
         "maintainers": ["wolf"],
         "object_type": "detector",
@@ -221,34 +228,34 @@ class RobustDetector(BaseDetector):
         "fit_is_empty": False,
     }
 
-    def __init__(self, model: str = "local-level", method: Any = None):
+    def __init__(self, model: str = "local-level", method: str | Filter | None = None):
         self.model = model
         self.method = method
         super().__init__()
 
-    def _fit(self, X: Any, y: Any = None) -> "RobustDetector":
+    def _fit(self, X: "pd.Series", y: object = None) -> "RobustDetector":
         """Select the model and fit its noise."""
         self.model_, self.parameters_ = _fitted(self.model, self.method, X.to_numpy(dtype=np.float64))
         return self
 
-    def _predict(self, X: Any) -> Any:
+    def _predict(self, X: "pd.Series") -> "pd.Series":
         """List the rows that are outliers."""
         out = _filtered(self.model_, self.parameters_, self.method, X.to_numpy(dtype=np.float64))
         return type(X)(np.flatnonzero(np.reshape(out.outliers, (len(X), -1)).any(1)), name="ilocs", dtype="int64")
 
-    def _transform_scores(self, X: Any) -> Any:
+    def _transform_scores(self, X: "pd.Series") -> "pd.DataFrame":
         """Compute the absolute residual of each value, in predicted standard deviations; 0 if missing."""
         out = _filtered(self.model_, self.parameters_, self.method, X.to_numpy(dtype=np.float64))
         distance = np.abs(out.residuals[:, 0]) / np.sqrt(out.innovation_covs[:, 0, 0])
         return type(X)(np.nan_to_num(distance, nan=0.0), index=X.index, name="scores").to_frame()
 
     @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, object]]:
         """List settings for sktime's tests."""
         return [{}, {"method": "WoLF"}]
 
 
-def _fitted(model: str, method: Any, values: np.ndarray) -> tuple[str, dict[str, float]]:
+def _fitted(model: str, method: str | Filter | None, values: np.ndarray) -> tuple[str, dict[str, float]]:
     """Select a model and fit its variances; nearly zero for a constant, or for too few values."""
     known = values[np.isfinite(values)]
     if known.size < MIN_FIT_VALUES or np.all(known == known[0]):
@@ -259,7 +266,7 @@ def _fitted(model: str, method: Any, values: np.ndarray) -> tuple[str, dict[str,
     return found.model, found.parameters
 
 
-def _filtered(name: str, parameters: dict[str, float], method: Any, values: np.ndarray) -> Filtered:
+def _filtered(name: str, parameters: dict[str, float], method: str | Filter | None, values: np.ndarray) -> Filtered:
     """Filter from a prior as wide as the values."""
     named, known = parse(name), values[np.isfinite(values)]
     step_var = max(float(np.median(np.diff(known) ** 2)), CONSTANT_NOISE_SHARE) if known.size > 1 else 1.0

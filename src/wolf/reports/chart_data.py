@@ -11,6 +11,8 @@ from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
 from wolf.reports.flag_table import faults_of
 
+ChartData = dict[str, Any]  # of one chart, for JSON
+
 MAX_POINTS = 100_000  # of all series together; more are thinned, outliers last
 BINS = np.linspace(-5.0, 5.0, 51)  # of standardised residuals; larger ones are counted at the ends
 MAX_LAG = 40
@@ -19,7 +21,7 @@ MAX_NOISE_POINTS = 600  # of the chart of the noise level, which changes slowly
 MIN_NOISE_ERRORS = 3 * NOISE_WINDOW  # of a series with such a chart
 
 
-def pack(array: np.ndarray, kind: str) -> dict[str, Any]:
+def pack(array: np.ndarray, kind: str) -> ChartData:
     """Encode an array for the browser.
 
     Args:
@@ -49,7 +51,7 @@ def thin(outlier: np.ndarray, max_points: int) -> np.ndarray:
     return np.unique(np.concatenate([even, flagged]))[:max_points]
 
 
-def series_numbers(each: CleanedSeries, names: list[str], origin: int | None, max_points: int) -> list[dict[str, Any]]:
+def series_numbers(each: CleanedSeries, names: list[str], origin: int | None, max_points: int) -> list[ChartData]:
     """Compute the data of the charts of one series, one set per column."""
     outlier, weight = each.outliers_by_column, columnwise(each.weight)
     rows = thin(each.outlier_rows, max_points)
@@ -81,14 +83,14 @@ def series_numbers(each: CleanedSeries, names: list[str], origin: int | None, ma
     return pictures
 
 
-def residual_tests(each: CleanedSeries, column: int) -> dict[str, Any]:
+def residual_tests(each: CleanedSeries, column: int) -> ChartData:
     """Compare the residuals of a column with those of a correct model."""
     outlier = each.outliers_by_column
     own = outlier[:, min(column, outlier.shape[1] - 1)]
     return _tests(each.standardised[:, column], own, each.nis[~each.outlier_rows], len(each.columns))
 
 
-def _encode_faults(each: CleanedSeries, rows: np.ndarray, column: int) -> dict[str, Any]:
+def _encode_faults(each: CleanedSeries, rows: np.ndarray, column: int) -> ChartData:
     """Encode the faults as numbers, if they were classified; 0 is none."""
     found = faults_of(each)
     if found is None:
@@ -99,14 +101,14 @@ def _encode_faults(each: CleanedSeries, rows: np.ndarray, column: int) -> dict[s
     return {"kinds": names, "kind": pack(np.array([number.get(name, 0) for name in own.tolist()]), "u1")}
 
 
-def _prediction_half(each: CleanedSeries, rows: np.ndarray, column: int) -> dict[str, Any]:
+def _prediction_half(each: CleanedSeries, rows: np.ndarray, column: int) -> ChartData:
     """Compute half the width of the prediction interval, if there is one."""
     if each.prediction_upper is None:
         return {}
     return {"prediction_half": pack(_bounded((each.prediction_upper - each.mean)[rows, column]), "f4")}
 
 
-def _noise_level(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) -> dict[str, Any]:
+def _noise_level(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) -> ChartData:
     """Estimate the size of the errors over time, relative to the model; none for a short series."""
     usable = np.isfinite(residuals) & ~outlier
     if usable.sum() < MIN_NOISE_ERRORS:
@@ -120,13 +122,13 @@ def _noise_level(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) 
     }
 
 
-def _noise_peak(noise: np.ndarray) -> dict[str, Any]:
+def _noise_peak(noise: np.ndarray) -> ChartData:
     """Find the row with the largest noise, and its ratio to the median."""
     row = int(np.argmax(noise))
     return {"row": row, "ratio": float(noise[row]) / max(float(np.median(noise)), 1e-300)}
 
 
-def _tests(residuals: np.ndarray, outlier: np.ndarray, nis: np.ndarray, columns: int) -> dict[str, Any]:
+def _tests(residuals: np.ndarray, outlier: np.ndarray, nis: np.ndarray, columns: int) -> ChartData:
     """Compute the histogram and autocorrelation of residuals, and the share of NIS (no outliers) in its 95 % band."""
     from scipy.special import gammaincinv
 
@@ -166,7 +168,7 @@ def correlations(residuals: np.ndarray, lags: int) -> np.ndarray:
     return np.array([float(np.sum(centred[lag:] * centred[:-lag])) for lag in range(1, last + 1)]) / total
 
 
-def _encode_forecast(each: CleanedSeries, column: int, origin: int | None) -> dict[str, Any] | None:
+def _encode_forecast(each: CleanedSeries, column: int, origin: int | None) -> ChartData | None:
     if each.forecast is None:
         return None
     times = each.forecast.times if origin is None else each.forecast.times + origin / 1e9

@@ -1,10 +1,11 @@
 """Table of outliers, each with a reason; and of events: gaps, and shifts of the level."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wolf.cleaning import CleanedSeries, Options
+from wolf.results import Filtered
 
 MAX_TABLE_ROWS = 500
 MAX_EXPLAINED_ROWS = 20_000  # of a series that is filtered again to explain its outliers
@@ -43,7 +44,7 @@ def faults_of(each: CleanedSeries) -> np.ndarray | None:
     return None if each.fault is None else np.asarray(each.fault).astype(str)
 
 
-def flags_of(each: CleanedSeries, options: Options, filtered: Any = None) -> list[Flag]:
+def flags_of(each: CleanedSeries, options: Options, filtered: Filtered | None = None) -> list[Flag]:
     """List the outliers of a series, joined where consecutive ones have the same fault.
 
     Args:
@@ -95,7 +96,7 @@ def _join_flags(single: list[Flag]) -> list[Flag]:
 
 
 def _explain_outliers(
-    each: CleanedSeries, options: Options, filtered: Any
+    each: CleanedSeries, options: Options, filtered: Filtered | None
 ) -> dict[tuple[int, int | None], tuple[str, str]] | None:
     """Classify outliers by `wolf.explain`; None where it does not apply."""
     from wolf.diagnostics.faults import explain
@@ -112,7 +113,7 @@ def _explain_outliers(
     }
 
 
-def _filter_again(each: CleanedSeries, options: Options) -> Any:
+def _filter_again(each: CleanedSeries, options: Options) -> Filtered:
     """Filter a series again, with its fitted parameters."""
     from wolf import api
     from wolf.cleaning.pipeline import select_method

@@ -1,11 +1,11 @@
 """`wolf.report(out, path)`: an HTML report of a result of `wolf.filter`."""
 
 from os import PathLike
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs.density import deviations
@@ -20,7 +20,7 @@ def report(
     out: Filtered | Smoothed,
     path: str | PathLike[str],
     *,
-    times: Any = None,
+    times: ArrayLike | None = None,
     names: list[str] | None = None,
     title: str = "A filtered series",
     level: float = 0.95,
@@ -68,14 +68,14 @@ def report(
     write_report(str(path), title, series, options, names=names, origin=origin, runs=runs, past=past)
 
 
-def _covs(out: Any) -> np.ndarray:
+def _covs(out: Filtered | Smoothed) -> np.ndarray:
     try:
         return np.asarray(out.covs)
     except AttributeError as error:
         raise ValueError(f"report needs covariances, and so a Gaussian filter: {error}") from error
 
 
-def _times(times: Any) -> tuple[np.ndarray | None, int | None]:
+def _times(times: ArrayLike | None) -> tuple[np.ndarray | None, int | None]:
     """Convert times to numbers, and dates to seconds since the first of them."""
     if times is None:
         return None, None
@@ -124,7 +124,7 @@ def _series(
 def _signal(out: Filtered, means: np.ndarray, covs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compute mean and variance of the signal, (T, M) each, to first order for a nonlinear measurement."""
 
-    def one(t: Any, mean: Any, cov: Any, u: Any) -> tuple[Any, Any]:
+    def one(t: jax.Array, mean: jax.Array, cov: jax.Array, u: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         observe = out.model.at(t).projection(u)
         jacobian = jax.jacfwd(observe)(mean)
         return observe(mean), jnp.sum((jacobian @ cov) * jacobian, axis=1)

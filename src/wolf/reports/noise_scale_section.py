@@ -1,13 +1,13 @@
 """Section of the estimated scales of R and Q: a chart for each series, and remarks."""
 
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from wolf.cleaning import CleanedSeries
 from wolf.inference.noise.noise_estimate import FAR_OFF_FACTOR
 from wolf.plots.noise_scales import paths_of
+from wolf.results import Filtered
 from wolf.results.views.learned_noise import told_of
 
 MAX_SERIES = 8
@@ -16,7 +16,7 @@ LEFT, RIGHT, TOP, BOTTOM = 110.0, 980.0, 20.0, 180.0  # of the chart, in pixels
 DASHES = ("", "12 6", "3 5", "12 4 3 4")
 
 
-def noise_scales(series: list[CleanedSeries], runs: dict[int, Any]) -> str:
+def noise_scales(series: list[CleanedSeries], runs: dict[int, Filtered]) -> str:
     """Draw the estimated scales of the first series whose runs are available, with remarks.
 
     Args:
@@ -26,13 +26,12 @@ def noise_scales(series: list[CleanedSeries], runs: dict[int, Any]) -> str:
     parts: list[str] = []
     for each in series:
         out = runs.get(id(each))
-        paths = {} if out is None else paths_of(out)
-        if paths and len(parts) < MAX_SERIES:
+        if out is not None and len(parts) < MAX_SERIES and (paths := paths_of(out)):
             parts.append(_section(each.label, out, paths))
     return "".join(parts)
 
 
-def _section(label: str, out: Any, paths: dict[str, np.ndarray]) -> str:
+def _section(label: str, out: Filtered, paths: dict[str, np.ndarray]) -> str:
     first, *remarks = told_of(out.method, out.learned_noise)
     listed = "".join(f'<p class="verdict">{escape(remark)}.</p>' for remark in remarks)
     name = f"{label}: " if label else ""
@@ -48,7 +47,7 @@ def _chart(paths: dict[str, np.ndarray], label: str) -> str:
     everything = np.concatenate(list(paths.values()))
     low, high = np.log10(min(everything.min(), 1 / 3)) - 0.1, np.log10(max(everything.max(), 3.0)) + 0.1
 
-    def height(value: Any) -> Any:
+    def height(value: np.ndarray | float) -> np.ndarray:
         return BOTTOM - (BOTTOM - TOP) * (np.log10(value) - low) / (high - low)
 
     lines, names = [], []

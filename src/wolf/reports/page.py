@@ -13,9 +13,11 @@ from wolf.cleaning import CleanedSeries, Options
 from wolf.cleaning.sampling import describe_step
 from wolf.execution.validate import package_version
 from wolf.reports import chart_data, summary, tables
+from wolf.reports.chart_data import ChartData
 from wolf.reports.flag_table import flags_of
 from wolf.reports.noise_scale_section import noise_scales
 from wolf.reports.svg import season, track_map
+from wolf.results import Filtered
 from wolf.runtime.checkpoints import atomic
 
 MAX_CHART_SERIES = 50  # series with large charts
@@ -49,7 +51,7 @@ def render(
     origin: int | None = None,
     notes: list[str] | None = None,
     failed: dict[str, str] | None = None,
-    runs: dict[int, Any] | None = None,
+    runs: dict[int, Filtered] | None = None,
     past: bool | None = None,
 ) -> str:
     """Render the page.
@@ -127,7 +129,7 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{title}</h2>{content}</section>" if content else ""
 
 
-def _findings(shown: list[CleanedSeries], charts: list[list[dict[str, Any]]]) -> str:
+def _findings(shown: list[CleanedSeries], charts: list[list[ChartData]]) -> str:
     """List the findings of the checks, each once with the names of its series."""
     found: dict[str, list[str]] = {}
     for each, pictures in zip(shown, charts, strict=True):
@@ -185,7 +187,7 @@ def _cards(series: list[CleanedSeries]) -> str:
     return "".join(f'<div class="card"><b>{escape(number)}</b><span>{text}</span></div>' for number, text in cards)
 
 
-def _notes(series: list[CleanedSeries], pictures: list[dict[str, Any]], notes: list[str]) -> list[str]:
+def _notes(series: list[CleanedSeries], pictures: list[ChartData], notes: list[str]) -> list[str]:
     found = list(notes)
     if len(series) > MAX_CHART_SERIES:
         found.append(f"charts show the {MAX_CHART_SERIES} most severe of {len(series)} series")
@@ -211,7 +213,7 @@ def _settings(series: list[CleanedSeries], options: Options, source: str, past: 
     return "".join(rows)
 
 
-def _json_ready(value: Any) -> Any:
+def _json_ready(value: object) -> object:
     """Replace non-finite numbers by None, which JSON can represent."""
     if isinstance(value, dict):
         return {name: _json_ready(item) for name, item in value.items()}

@@ -1,10 +1,13 @@
 """Checks of a series as text: calibration of its intervals, and adequacy of its model."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wolf.cleaning import CleanedSeries
+
+if TYPE_CHECKING:
+    from wolf.reports.chart_data import ChartData
 
 NOMINAL_SHARE = 0.95  # of NIS values in their band
 MIN_SHARE, MAX_SHARE = 0.90, 0.985  # outside of which the share is reported
@@ -18,7 +21,7 @@ MIN_NOISE_RATIO = (
 MIN_IDENTIFIED_ERRORS = 2.0  # standard errors from zero of an identified variance
 
 
-def residual_findings(picture: dict[str, Any], past: bool = True) -> list[str]:
+def residual_findings(picture: "ChartData", past: bool = True) -> list[str]:
     """Report the problems that the residuals of one column indicate.
 
     Args:

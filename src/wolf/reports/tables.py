@@ -1,12 +1,12 @@
 """Tables of the report: model selection, overview of all series, outliers, events, parameters."""
 
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from wolf.cleaning import CleanedSeries
 from wolf.reports import summary
+from wolf.reports.chart_data import ChartData
 from wolf.reports.flag_table import MAX_TABLE_ROWS, Flag, events_of
 from wolf.reports.svg import overview_sparkline
 
@@ -67,7 +67,7 @@ def choice(series: list[CleanedSeries]) -> str:
     )
 
 
-def overview(series: list[CleanedSeries], charts: list[list[dict[str, Any]]], failed: dict[str, str]) -> str:
+def overview(series: list[CleanedSeries], charts: list[list[ChartData]], failed: dict[str, str]) -> str:
     """Show all series as sparklines, the most severe first, after those that could not be filtered."""
     if len(series) < 2 and not failed:
         return ""

@@ -1,4 +1,4 @@
-"""Bursts in hindsight: what they add is taken off where they have the shape of the series; wild runs go whole."""
+"""Bursts found retrospectively: offsets are subtracted from those that keep the shape of the series."""
 
 import numpy as np
 import pytest
@@ -28,14 +28,14 @@ def judged(values, **options):
 
 
 def by_dense_algebra(values):
-    """Foretell the level under a burst of unknown size from the covariance of all readings."""
+    """Predict the level under a burst of unknown size from the covariance of all readings."""
     later = np.minimum.outer(np.arange(STEPS), np.arange(STEPS)) + 1.0
     level = WANDERS["level_var"] * later + 1e6  # a level that nobody knows at the start
     cov = level + WANDERS["obs_var"] * np.eye(STEPS) + 1e6 * np.outer(BURST, BURST)
     return values.mean() + level @ np.linalg.solve(cov, values - values.mean())
 
 
-def test_a_burst_on_a_series_that_wanders_tells_its_shape(values):
+def test_a_burst_on_a_series_that_wanders_keeps_its_shape(values):
     found = judged(values + 15.0 * BURST)
     assert np.flatnonzero(found.outlier).tolist() == list(range(FIRST, STOP))
     np.testing.assert_allclose(found.mean[FIRST:STOP, 0], by_dense_algebra(values + 15.0 * BURST)[FIRST:STOP], atol=0.3)
@@ -43,15 +43,15 @@ def test_a_burst_on_a_series_that_wanders_tells_its_shape(values):
 
 
 def test_a_burst_is_undone_better_than_a_gap_is_bridged():
-    rng, told = np.random.default_rng(6), []
+    rng, results = np.random.default_rng(6), []
     for _ in range(30):
         truth = np.cumsum(rng.normal(size=STEPS))
         values = truth + np.sqrt(0.1) * rng.normal(size=STEPS)
         for some in (values + 15.0 * BURST, np.where(BURST > 0, np.nan, values)):
             found = judged(some, diagnostics=False)
             inside = (found.lower[:, 0] <= truth) & (truth <= found.upper[:, 0])
-            told.append((np.abs(found.mean[:, 0] - truth)[FIRST:STOP].mean(), inside[FIRST:STOP].mean()))
-    undone, bridged = np.array(told).reshape(-1, 2, 2).mean(0)
+            results.append((np.abs(found.mean[:, 0] - truth)[FIRST:STOP].mean(), inside[FIRST:STOP].mean()))
+    undone, bridged = np.array(results).reshape(-1, 2, 2).mean(0)
     assert undone[0] < 0.7 * bridged[0]
     assert undone[1] > 0.9  # intervals know that the size of a burst is not known
 
@@ -64,12 +64,12 @@ def test_the_size_of_a_burst_does_not_matter(values, size, up):
     np.testing.assert_allclose(other[FIRST:STOP], plain[FIRST:STOP], atol=0.02)
 
 
-def test_a_run_that_is_wild_or_still_is_bridged(values):
-    wild, still = values.copy(), values.copy()
-    wild[FIRST:STOP] += 20.0 * np.tile([1.0, -1.0], 6)
+def test_a_noisy_or_constant_run_is_imputed(values):
+    noisy, still = values.copy(), values.copy()
+    noisy[FIRST:STOP] += 20.0 * np.tile([1.0, -1.0], 6)
     still[FIRST:STOP] = 90.0 + 1e-3 * np.arange(12)
     bridged = judged(np.where(BURST > 0, np.nan, values)).mean
-    for dirty in (wild, still):
+    for dirty in (noisy, still):
         found = judged(dirty)
         assert found.outlier[FIRST:STOP].all()
         np.testing.assert_allclose(found.mean[FIRST:STOP], bridged[FIRST:STOP], atol=0.5)
@@ -78,10 +78,10 @@ def test_a_run_that_is_wild_or_still_is_bridged(values):
 def test_errors_are_usual_as_often_as_chance_says():
     squares = np.random.default_rng(0).normal(size=(4000, 11)) ** 2
     share = np.mean([offsets.is_usual(row) for row in squares])
-    assert 0.97 < share < 0.99  # one in a hundred is too wild, one too calm
+    assert 0.97 < share < 0.99  # one in a hundred is too large, one too small
 
 
-def test_a_wild_run_whose_end_agrees_with_itself_is_left_out_whole(values):
+def test_a_noisy_run_with_a_consistent_end_is_left_out_whole(values):
     dirty = values.copy()
     dirty[FIRST : FIRST + 8] += 1.3 * np.array([14, 7, -9, 23, -23, 8, 7, 7])
     found = judged(dirty)
@@ -90,7 +90,7 @@ def test_a_wild_run_whose_end_agrees_with_itself_is_left_out_whole(values):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("off", [[-18, 21, -6, 8, 7, 5, 17, 15], [-6, 11, 11, 9, 15, 16, 19, 9]])
-def test_where_a_series_wanders_fast_a_wild_run_has_no_holes_and_clean_ends(off, seed):
+def test_where_a_series_wanders_fast_a_noisy_run_has_no_holes_and_clean_ends(off, seed):
     dirty = 50.0 + np.cumsum(np.random.default_rng(seed).normal(size=STEPS))
     dirty[100:108] += 1.2 * np.array(off)
     how = Options(parameters={"level_var": 1.0, "obs_var": 1e-3}, model="local-level", max_fault_length=20)
@@ -118,8 +118,8 @@ def test_what_leaving_rows_out_explains_is_that_of_a_regression():
     left = errors - design @ np.linalg.lstsq(design, errors, rcond=None)[0]
     alike = np.correlate(impulse, impulse, "full")[3:]
     normal = np.concatenate([alike, np.zeros(30)])[np.abs(rows[:, None] - rows)]
-    told = np.array([impulse @ errors[row : row + 4] for row in rows])
-    assert boundaries.log_likelihood_gain(told, normal) == pytest.approx(0.5 * (errors @ errors - left @ left))
+    products = np.array([impulse @ errors[row : row + 4] for row in rows])
+    assert boundaries.log_likelihood_gain(products, normal) == pytest.approx(0.5 * (errors @ errors - left @ left))
 
 
 @pytest.fixture(scope="module")

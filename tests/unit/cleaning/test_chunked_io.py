@@ -65,7 +65,7 @@ CASES = {
 def test_the_size_of_pieces_changes_nothing(folder, monkeypatch, case):
     made, arguments = CASES[case]
     write_readings("readings.csv", **made)
-    told = []
+    results = []
     for size in (None, PIECE):
         if size:
             monkeypatch.setattr(runs, "CHUNK_ROWS", size)
@@ -73,9 +73,9 @@ def test_the_size_of_pieces_changes_nothing(folder, monkeypatch, case):
             monkeypatch.setattr(io.csv_reader, "BLOCK_BYTES", 1)
         result = invoke("filter", "readings.csv", "--time", "time", "--value", "value", *KNOWN, *arguments)
         written = next(Path().glob("readings-clean.*"))
-        told.append((result.output, _content(written)))
+        results.append((result.output, _content(written)))
         written.unlink()
-    assert told[0] == told[1]
+    assert results[0] == results[1]
 
 
 def _content(path):
@@ -134,14 +134,14 @@ def test_rows_are_counted_through_all_pieces():
         ([["2024-01-01 10:00:00Z"], ["2024-01-01 10:00:01"]], 2),
     ],
 )
-def test_a_time_in_another_style_is_told_with_its_row(cells, row):
+def test_a_time_in_another_style_is_reported_with_its_row(cells, row):
     data = pa.table({"time": pa.chunked_array(cells)})
     table = io.Table("some.csv", data, "csv", ",", lambda: iter(()))
     with pytest.raises(ValueError, match=f"row {row} "):
         io.time_column(table, "time")
 
 
-def test_rows_that_were_added_are_left_out_and_changes_are_told(folder):
+def test_rows_that_were_added_are_left_out_and_changes_are_reported(folder):
     write_readings("readings.csv")
     table = io.read_table("readings.csv").without_rows()
     with open("readings.csv", "a") as file:

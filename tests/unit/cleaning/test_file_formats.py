@@ -78,7 +78,7 @@ def test_numbers_are_read_as_people_write_them(kind):
     assert found.bad == []
 
 
-def test_cells_in_another_style_than_the_others_are_told():
+def test_cells_in_another_style_than_the_others_are_reported():
     for cells in (["1,5", "20.5", "21.5"], ["12%", "13", "14"], ["$3", "4", "5"], ["1.2.3", "2", "3"]):
         held = io.Table("some.csv", pa.table({"v": pa.chunked_array([cells])}), "csv", ";", lambda: iter(()))
         with pytest.raises(ValueError, match=r"row 1 \(line 2 of the file\)"):
@@ -98,7 +98,7 @@ def test_numbers_come_back_whatever_their_marks(values, marks):
     np.testing.assert_allclose(parsed.to_numpy(), values)
 
 
-def test_only_one_thousand_and_more_is_told_to_be_unclear():
+def test_only_one_thousand_and_more_is_reported_as_ambiguous():
     assert not number_formats.infer_format(["1,234", "5,678"], ",").sure
     assert number_formats.infer_format(["1,234", "5,678"], ";").decimal == ","
     assert number_formats.infer_format(["1,234", "5,678"], ";", decimal=".").grouped
@@ -106,21 +106,21 @@ def test_only_one_thousand_and_more_is_told_to_be_unclear():
     assert "--decimal ," in result.output
 
 
-def test_words_for_nothing_are_counted_and_other_words_are_told():
+def test_words_for_nothing_are_counted_and_other_words_are_reported():
     cells = [*map(str, LEVEL[:26]), "n/a", "n/a", "---", "broken"]
     assert "'broken' in column 'value' is not a number" in invoke("filter", write(table(cells)), *KNOWN).output
-    told = invoke("filter", "in.csv", *KNOWN, "--on-bad-cell", "missing").output
-    assert "3 cells of 'value' are marked as missing: 'n/a' (2), '---' (1)" in told
-    assert "1 cells of 'value' are no numbers and treated as missing (rows 30)" in told
+    output = invoke("filter", "in.csv", *KNOWN, "--on-bad-cell", "missing").output
+    assert "3 cells of 'value' are marked as missing: 'n/a' (2), '---' (1)" in output
+    assert "1 cells of 'value' are no numbers and treated as missing (rows 30)" in output
     assert "'broken' (1)" in invoke("filter", "in.csv", *KNOWN, "--missing", "broken").output
 
 
-def test_codes_for_nothing_are_told_and_taken_out_when_asked():
+def test_codes_for_nothing_are_reported_and_taken_out_when_asked():
     cells = [*LEVEL[:10], -999, -999, -999, *LEVEL[13:]]
     assert "-999 occurs 3 times in 'value'" in invoke("filter", write(table(cells)), *KNOWN).output
-    told = invoke("filter", "in.csv", *KNOWN, "--missing", "-999").output
-    assert "3 values of 'value' are treated as missing" in told
-    assert "missing       3 of 30 values" in told
+    output = invoke("filter", "in.csv", *KNOWN, "--missing", "-999").output
+    assert "3 values of 'value' are treated as missing" in output
+    assert "missing       3 of 30 values" in output
     assert sentinel_values.codes(np.array([*range(900, 1100), 999.0, 999.0])) == {}
 
 
@@ -129,9 +129,9 @@ def test_a_code_for_nothing_moves_neither_the_choice_nor_the_rest_of_the_series(
     level = 20 + 3 * np.sin(2 * np.pi * hours / 24) + np.random.default_rng(0).normal(0, 0.3, len(hours))
     level[100:129] = level[200:211] = np.nan
     write(table(np.nan_to_num(np.round(level, 2), nan=-999.0)))
-    told = invoke("filter", "in.csv", "--out", "as-it-is.csv").output
-    assert "level+seasonal:24:1" in told
-    assert "not independent" not in told
+    output = invoke("filter", "in.csv", "--out", "as-it-is.csv").output
+    assert "level+seasonal:24:1" in output
+    assert "not independent" not in output
     invoke("filter", "in.csv", "--missing", "-999", "--out", "as-missing.csv")
     found, asked = (arrow_csv.read_csv(name).to_pydict() for name in ("as-it-is.csv", "as-missing.csv"))
     for name in ("mean", "lower", "upper", "prediction_lower", "prediction_upper", "cleaned"):
@@ -142,16 +142,16 @@ def test_a_code_for_nothing_moves_neither_the_choice_nor_the_rest_of_the_series(
 def test_what_a_broken_chip_says_again_and_again_is_a_code_and_no_limit():
     values = wolf.datasets.load("thermometer").values[:, 0]
     assert sentinel_values.codes(values) == {-127.0: 13, 85.0: 15}
-    told = " ".join(load(str(wolf.datasets.path("thermometer"))).notes)
-    assert "add --missing 85" in told
-    assert "the limit" not in told
+    output = " ".join(load(str(wolf.datasets.path("thermometer"))).notes)
+    assert "add --missing 85" in output
+    assert "the limit" not in output
     tail = (
         np.random.default_rng(0).geometric(0.3, 5000).astype(float)
     )  # counts: the largest are rare and close together
     assert sentinel_values.codes(tail) == sentinel_values.limits(tail) == {}
 
 
-def test_a_limit_of_the_sensor_is_told_and_rounding_is_not():
+def test_a_limit_of_the_sensor_is_reported_and_rounding_is_not():
     rng = np.random.default_rng(0)
     values = rng.normal(size=500).round(2)
     assert sentinel_values.limits(np.minimum(values, 1.0)) == {1.0: int((values >= 1.0).sum())}
@@ -216,7 +216,7 @@ def test_a_date_is_the_same_in_every_order(day):
         assert date_formats.parse(pa.array([cell]), kind)[0] == np.datetime64(day)
 
 
-def test_dates_in_either_order_are_told_apart_by_their_steps_or_asked_for():
+def test_dates_in_either_order_are_distinguished_by_their_steps_or_asked_for():
     even = [f"01/{i:02d}/2024" for i in range(1, 12)]
     assert date_formats.infer_format(even).kind == "month first"
     assert date_formats.infer_format([f"{i:02d}/01/2024" for i in range(1, 12)]).kind == "day first"
@@ -228,7 +228,7 @@ def test_dates_in_either_order_are_told_apart_by_their_steps_or_asked_for():
     assert io.time_column(held, "t").stamps[-1] == 12 * 86400
 
 
-def test_a_date_that_is_not_there_is_told_with_its_row():
+def test_a_date_that_is_not_there_is_reported_with_its_row():
     days = ["30.01.2024", "31.01.2024", "30.02.2024"]
     held = io.Table("some.csv", pa.table({"t": pa.chunked_array([days])}), "csv", ",", lambda: iter(()))
     with pytest.raises(ValueError, match=r"row 3 \(line 4 of the file\): '30.02.2024'"):
@@ -294,7 +294,7 @@ def test_months_are_counted_as_pandas_counts_them(first, months, steps, ends):
     assert calendar.months_since_first(astray) is None
 
 
-def test_an_hour_that_comes_twice_is_told_and_read_right_in_its_zone():
+def test_an_hour_that_comes_twice_is_reported_and_read_right_in_its_zone():
     local = [f"2024-10-27 {hour}:00" for hour in ("00", "01", "02", "02", "03", "04", "05")]
     found = load(write(table(LEVEL[:7], times=local)))
     assert any("put back for winter time" in note for note in found.notes)
@@ -347,10 +347,10 @@ def test_lines_can_be_left_out_by_number_and_by_mark():
     found = load(write([*lines[:4], "% a remark", *lines[4:]]), how=ReadOptions(comment="%"))
     np.testing.assert_array_equal(found.values[:, 0], LEVEL)
     assert "--skip 99 skips all" in invoke("filter", "in.csv", "--skip", "99").output
-    told = invoke("filter", write([*lines[:4], "1,2,3", *lines[4:]]), *KNOWN)
-    assert "line 5: Expected 2 columns, got 3, in '1,2,3'" in told.output
-    told = invoke("filter", "in.csv", *KNOWN, "--on-bad-cell", "missing")
-    assert "1 rows with too many or too few cells left out" in told.output
+    output = invoke("filter", write([*lines[:4], "1,2,3", *lines[4:]]), *KNOWN)
+    assert "line 5: Expected 2 columns, got 3, in '1,2,3'" in output.output
+    output = invoke("filter", "in.csv", *KNOWN, "--on-bad-cell", "missing")
+    assert "1 rows with too many or too few cells left out" in output.output
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "cp1252", "utf-16"])
@@ -370,7 +370,7 @@ def test_compressed_files_are_read():
         np.testing.assert_array_equal(load(name).values[:, 0], LEVEL)
 
 
-def test_an_excel_file_is_read_or_told_in_one_line():
+def test_an_excel_file_is_read_or_reported_in_one_line():
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     book.active.append(["Station Berlin"])
@@ -465,8 +465,8 @@ def test_look_says_what_it_sees_and_would_do():
     assert "numbers, 20 to 21, written with decimal commas" in result.output
     assert result.output.splitlines()[-1] == "wolf filter in.csv --time Datum --value Wert --by sensor"
     assert list(Path().iterdir()) == [Path("in.csv")]
-    told = invoke("inspect", write(table(LEVEL, "time,outside °C"), "in.csv")).output
-    assert told.splitlines()[-1] == "wolf filter in.csv --time time --value 'outside °C'"
+    output = invoke("inspect", write(table(LEVEL, "time,outside °C"), "in.csv")).output
+    assert output.splitlines()[-1] == "wolf filter in.csv --time time --value 'outside °C'"
     write(["Logger 7", *lines])
     seen = json.loads(invoke("inspect", "in.csv", "--json").output)
     assert seen["plan"]["values"] == ["Wert"]
@@ -477,13 +477,13 @@ def test_look_says_what_it_sees_and_would_do():
 
 def test_every_summary_is_there_as_json_and_none_when_quiet():
     write(table(LEVEL))
-    told = json.loads(invoke("filter", "in.csv", *KNOWN, "--json").output)
-    assert told["rows"] == ROWS
-    assert told["series"][0]["parameters"] == {"level_var": 0.1, "obs_var": 1.0}
-    assert told["wrote"] == ["in-clean.csv"]
+    output = json.loads(invoke("filter", "in.csv", *KNOWN, "--json").output)
+    assert output["rows"] == ROWS
+    assert output["series"][0]["parameters"] == {"level_var": 0.1, "obs_var": 1.0}
+    assert output["wrote"] == ["in-clean.csv"]
     assert invoke("filter", "in.csv", *KNOWN, "--quiet").output == ""
-    told = json.loads(invoke("compare", "in.csv", *KNOWN, "--method", "KF", "--json").output)
-    assert told["methods"][0]["name"] == told["best"] == "KF"
+    output = json.loads(invoke("compare", "in.csv", *KNOWN, "--method", "KF", "--json").output)
+    assert output["methods"][0]["name"] == output["best"] == "KF"
     assert json.loads(invoke("models", "--json").output)["models"] == list(wolf.models.names())
     assert json.loads(invoke("simulate", "--steps", "9", "--out", "s.csv", "--json").output)["rows"] == 9
 

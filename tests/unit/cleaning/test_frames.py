@@ -132,7 +132,7 @@ def test_tracks_and_smoothing(readings):
         (pd.DataFrame({"y": [1.0, 2.0]}), {"level": 2.0}, "level"),
     ],
 )
-def test_mistakes_are_told(frame, options, words):
+def test_mistakes_are_reported(frame, options, words):
     with pytest.raises(ValueError, match=words):
         wolf.filter_frame(frame, **options)
 
@@ -245,7 +245,7 @@ def test_a_model_of_ones_own_moves_over_uneven_times(readings):
         assert online.mean[0] == pytest.approx(mean, rel=1e-8, abs=1e-8)
 
 
-def test_a_model_of_ones_own_that_does_not_suit_is_refused(readings):
+def test_a_model_of_ones_own_that_does_not_suit_is_rejected(readings):
     level = wolf.models.local_level(0.1, 1.0)
     plain = wolf.LinearModel(level.F, level.H, level.Q, level.R, level.mean, level.cov)
     frame = pd.DataFrame({"t": np.cumsum(np.tile([1.0, 1, 2], 40)), "y": readings})

@@ -17,13 +17,13 @@ ROWS = 160
 SPARSE = Autoregression(np.array([0, 1, 2, 12]), np.array([1.0, -1.1, 0.4, -0.2]), 2.0)
 
 
-def drawn(told, rng, count=ROWS):
+def drawn(model, rng, count=ROWS):
     """Draw a series from an autoregression, and give its covariance."""
-    whole = np.zeros(told.order + 1)
-    whole[told.lags] = told.coefficients
-    impulse = lfilter([told.scale], whole, np.eye(1, 4_000)[0])
+    whole = np.zeros(model.order + 1)
+    whole[model.lags] = model.coefficients
+    impulse = lfilter([model.scale], whole, np.eye(1, 4_000)[0])
     covariance = np.array([impulse[lag:] @ impulse[: len(impulse) - lag] for lag in range(count)])
-    return lfilter([told.scale], whole, rng.normal(size=4_000))[-count:], toeplitz(covariance)
+    return lfilter([model.scale], whole, rng.normal(size=4_000))[-count:], toeplitz(covariance)
 
 
 @pytest.mark.parametrize("gaps", [[(40, 64)], [(30, 38), (100, 120)], [(130, 154)], [(12, 20)]])
@@ -33,16 +33,16 @@ def test_a_gap_is_bridged_by_the_conditional_mean_of_a_gaussian(gaps):
     for first, stop in gaps:
         missing[first:stop] = True
     gain = np.linalg.solve(covariance[np.ix_(~missing, ~missing)], covariance[np.ix_(~missing, missing)])
-    told = ar_imputation.interpolate(SPARSE, SPARSE, np.where(missing, 9.0, values), gaps)
-    np.testing.assert_allclose(told[missing], gain.T @ values[~missing], rtol=1e-6, atol=1e-6)
-    np.testing.assert_array_equal(told[~missing], values[~missing])
+    model = ar_imputation.interpolate(SPARSE, SPARSE, np.where(missing, 9.0, values), gaps)
+    np.testing.assert_allclose(model[missing], gain.T @ values[~missing], rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(model[~missing], values[~missing])
 
 
 def test_a_walk_is_bridged_by_a_straight_line():
     walk = ar_imputation.RANDOM_WALK
     values = np.cumsum(np.random.default_rng(1).normal(size=ROWS))
-    told = ar_imputation.interpolate(walk, walk, values, [(50, 60)])
-    np.testing.assert_allclose(told[49:61], np.linspace(values[49], values[60], 12), atol=1e-9)
+    model = ar_imputation.interpolate(walk, walk, values, [(50, 60)])
+    np.testing.assert_allclose(model[49:61], np.linspace(values[49], values[60], 12), atol=1e-9)
 
 
 @pytest.mark.parametrize("differenced", [False, True])
@@ -52,9 +52,9 @@ def test_coefficients_are_found_though_some_errors_are_wild(differenced):
     values = np.cumsum(values) if differenced else values
     known = rng.random(3_000) > 0.02
     filled = np.interp(np.arange(3_000), np.flatnonzero(known), values[known])
-    told = ar_imputation.fit(filled, known, [1, 2, 12], differenced)
-    whole = np.zeros(told.order + 1)
-    whole[told.lags] = told.coefficients
+    model = ar_imputation.fit(filled, known, [1, 2, 12], differenced)
+    whole = np.zeros(model.order + 1)
+    whole[model.lags] = model.coefficients
     whole = np.cumsum(whole)[:-1] if differenced else whole
     np.testing.assert_allclose(whole[[1, 2, 12]], SPARSE.coefficients[1:], atol=0.05)
 

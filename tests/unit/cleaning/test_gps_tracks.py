@@ -20,7 +20,7 @@ from wolf.cleaning.load import load
 from wolf.cli import main
 
 STEPS = 120
-WILD = [30, 31, 70]
+OUTLIERS = [30, 31, 70]
 KNOWN = {"accel_rate": 0.05, "obs_var": 9.0}
 NAMES = {"g": "http://www.topografix.com/GPX/1/1"}
 
@@ -31,13 +31,13 @@ def folder(tmp_path, monkeypatch):
 
 
 def walk(latitude=52.5, longitude=13.4, seed=0):
-    """A walk with errors of 3 m and three wild positions: true latitude and longitude, and those measured."""
+    """A walk with errors of 3 m and three outliers: true latitude and longitude, and those measured."""
     rng = np.random.default_rng(seed)
     plane = LocalPlane(latitude, longitude)
     velocity = np.cumsum(0.2 * rng.normal(size=(STEPS, 2)), axis=0) + np.array([1.0, 0.5])
     true = np.cumsum(velocity, axis=0)
     seen = true + 3.0 * rng.normal(size=true.shape)
-    seen[WILD] += [[400.0, -300.0], [380.0, -310.0], [-900.0, 100.0]]
+    seen[OUTLIERS] += [[400.0, -300.0], [380.0, -310.0], [-900.0, 100.0]]
     return *plane.to_globe(true), *plane.to_globe(seen)
 
 
@@ -71,14 +71,14 @@ def test_the_date_line_is_no_jump():
     assert (true_longitude > 0).any()
     assert (true_longitude < 0).any()
     track = clean_track(latitude, longitude, options=Options(parameters=KNOWN))
-    assert set(np.flatnonzero(track.series.outlier)) == set(WILD)
+    assert set(np.flatnonzero(track.series.outlier)) == set(OUTLIERS)
     off = metres(true_latitude, true_longitude, track.latitude, track.longitude)
     assert np.sqrt(np.mean(off**2)) < 4.0
     here = clean_track(latitude, longitude % 360, options=Options(parameters=KNOWN))
     np.testing.assert_allclose(here.latitude, track.latitude, atol=1e-9)
 
 
-def test_poles_and_what_is_no_place_are_refused_in_words():
+def test_poles_and_invalid_positions_are_rejected_with_a_reason():
     with pytest.raises(ValueError, match="latitude of 89, where the directions east and north turn"):
         plane_around(np.full(5, 89.0), np.arange(5.0))
     with pytest.raises(ValueError, match="interchanged"):
@@ -94,7 +94,7 @@ def test_poles_and_what_is_no_place_are_refused_in_words():
     )
 
 
-def test_a_reflection_that_lasts_is_found_whole_and_undone():
+def test_a_long_reflection_is_found_whole_and_undone():
     known_walk = wolf.datasets.load("track")
     plane = LocalPlane(52.5, 13.4)
     seen, false = known_walk.values.copy(), known_walk.outliers.copy()
@@ -115,7 +115,7 @@ def test_a_reflection_that_lasts_is_found_whole_and_undone():
     assert clean_track(*plane.to_globe(seen), known_walk.times, options=patient).series.method.endswith("(patience=40)")
 
 
-def test_what_is_said_to_be_inaccurate_is_believed_less():
+def test_inaccurate_positions_have_less_weight():
     rng = np.random.default_rng(1)
     true_latitude, true_longitude, *_ = walk(seed=2)
     sigma = np.where(rng.random(STEPS) < 0.6, 1.0, 12.0)

@@ -1,4 +1,4 @@
-"""What hindsight does to a whole series at once is what a loop over its runs would do, one after the other."""
+"""Vectorised steps of the retrospective search agree with a loop over the runs."""
 
 import numpy as np
 import pytest
@@ -74,16 +74,16 @@ def test_a_scale_where_nothing_is_usable_is_the_mean_of_those_beside_it(seed, sh
 def test_what_many_masks_earn_is_what_each_earns(seed, share):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(20, 60))
-    normal, told, masks = rows @ rows.T, 10 * rng.normal(size=20), rng.random((8, 20)) < share
-    for mask, found in zip(masks, boundaries.net_gains(masks, told, normal, 2.5, 8.0), strict=True):
+    normal, products, masks = rows @ rows.T, 10 * rng.normal(size=20), rng.random((8, 20)) < share
+    for mask, found in zip(masks, boundaries.net_gains(masks, products, normal, 2.5, 8.0), strict=True):
         runs = loop_of_runs(mask)
         if not runs:
             assert found == -np.inf
             continue
         sums = np.array([[a <= i < b for i in range(20)] for a, b in runs], float)
-        free = boundaries.log_likelihood_gain(told[mask], normal[np.ix_(mask, mask)]) - 2.5 * mask.sum()
+        free = boundaries.log_likelihood_gain(products[mask], normal[np.ix_(mask, mask)]) - 2.5 * mask.sum()
         numbers = len(runs) + boundaries.OFFSET_ROW_COST * (mask.sum() - len(runs))
-        offset = boundaries.log_likelihood_gain(sums @ told, sums @ normal @ sums.T) - 2.5 * numbers
+        offset = boundaries.log_likelihood_gain(sums @ products, sums @ normal @ sums.T) - 2.5 * numbers
         assert found == pytest.approx(max(free, offset) - 8.0 * len(runs), rel=1e-9)
 
 

@@ -17,7 +17,7 @@ HOURS = np.arange(1_500)
 
 
 def slow(seed, count=len(HOURS)):
-    """Wander with a change that lasts, as air pressure does."""
+    """Simulate a random walk with a permanent change, as of air pressure."""
     rng = np.random.default_rng(seed)
     slope = np.zeros(count)
     for t in range(1, count):
@@ -127,7 +127,7 @@ def test_measured_readings_lie_on_no_lines(seed):
         assert interpolated_rows.every_of(values) == 1
 
 
-def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():
+def test_filled_in_readings_have_hardly_a_fault_and_it_is_reported():
     rng = np.random.default_rng(2)
     rows = np.arange(1_500)
     values = np.interp(rows, rows[::3], np.cumsum(rng.standard_t(3, 500)))
@@ -149,6 +149,6 @@ def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():
 def test_look_tells_what_readings_are_worth(column, words, tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("pressure\n" + "\n".join(f"{value!r}" for value in column.tolist()))
-    told = CliRunner().invoke(main, ["inspect", str(path)]).output
-    assert "pressure" in told
-    assert (words in told) if words else ("readings are rounded" not in told and "is a measurement" not in told)
+    output = CliRunner().invoke(main, ["inspect", str(path)]).output
+    assert "pressure" in output
+    assert (words in output) if words else ("readings are rounded" not in output and "is a measurement" not in output)

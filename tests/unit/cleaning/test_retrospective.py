@@ -1,4 +1,4 @@
-"""Files in hindsight: whole bursts, stuck runs, dropouts and shifts by kind; gaps bridged; intervals of readings."""
+"""Retrospective fault search: whole bursts, stuck runs, dropouts and shifts by kind; gaps; intervals."""
 
 import dataclasses
 
@@ -85,7 +85,7 @@ def test_a_fault_is_as_surprising_as_it_is_large(values):
     assert found.log_density[300] == 0.0  # it says nothing about the model
 
 
-def test_stuck_runs_dropouts_and_spikes_are_told_apart(values):
+def test_stuck_runs_dropouts_and_spikes_are_distinguished(values):
     dirty = values.copy()
     dirty[100:124] = dirty[99]
     dirty[[200, 230, 260, 290, 320]] = -999.0
@@ -111,15 +111,15 @@ def test_held_out_readings_lie_in_their_interval(values):
 
 def test_a_forecast_goes_on_from_the_last_row(values):
     rising = 5.0 * np.arange(STEPS) + values
-    told = {"model": "trend", "parameters": {"level_var": 0.05, "slope_var": 1e-4, "obs_var": 1.0}, "forecast": 3}
-    found = clean(rising[:, None], None, Options(diagnostics=False, **told))[0]
+    options = {"model": "trend", "parameters": {"level_var": 0.05, "slope_var": 1e-4, "obs_var": 1.0}, "forecast": 3}
+    found = clean(rising[:, None], None, Options(diagnostics=False, **options))[0]
     ahead = found.mean[-1, 0] + 5.0 * np.arange(1, 4)
     np.testing.assert_allclose(found.forecast.mean[:, 0], ahead, atol=1.5)
     width = (found.forecast.upper - found.forecast.lower)[:, 0]
     assert 1.0 < width[0] / (found.upper - found.lower)[-1, 0] < 2.0
 
 
-def test_live_knows_nothing_of_the_future(values):
+def test_causal_results_do_not_depend_on_the_future(values):
     changed = values.copy()
     changed[300:] += 50.0
     before, after = judged(values, causal=True), judged(changed, causal=True)
@@ -166,18 +166,18 @@ def test_a_value_that_belongs_is_not_suspicious():
     assert suspicious_values(np.random.default_rng(0).poisson(3.0, 400).astype(float)) == []
 
 
-@pytest.mark.parametrize("told", ["2 fortnights", "-3", 0, "soon", True])
-def test_what_is_no_duration_is_refused(told):
+@pytest.mark.parametrize("patience", ["2 fortnights", "-3", 0, "soon", True])
+def test_an_invalid_duration_is_rejected(patience):
     with pytest.raises(ValueError, match="must be a duration such as 2h"):
-        Options(patience=told)
+        Options(patience=patience)
 
 
-def test_time_without_dates_is_refused():
+def test_a_duration_without_dates_is_rejected():
     with pytest.raises(ValueError, match="no column of dates"):
         durations.rows_in("max_fault_length", "2h", 1.0, dated=False)
 
 
-def test_live_and_smooth_exclude_each_other():
+def test_causal_and_smooth_exclude_each_other():
     with pytest.raises(ValueError, match="exclude each other"):
         Options(causal=True, smooth=True)
 
@@ -203,6 +203,6 @@ def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
 
 def test_readings_beside_huge_spikes_are_not_left_out_before_a_season_is_known():
     """On the thermometer that comes with the package: three huge errors close together in its first half day."""
-    told = np.genfromtxt(wolf.datasets.path("thermometer"), delimiter=",", names=True)
-    found = clean(told["value"][:, None], told["time"], Options(diagnostics=False))[0]
-    np.testing.assert_array_equal(np.flatnonzero(found.outlier[:400]), np.flatnonzero(told["is_outlier"][:400]))
+    table = np.genfromtxt(wolf.datasets.path("thermometer"), delimiter=",", names=True)
+    found = clean(table["value"][:, None], table["time"], Options(diagnostics=False))[0]
+    np.testing.assert_array_equal(np.flatnonzero(found.outlier[:400]), np.flatnonzero(table["is_outlier"][:400]))

@@ -1,4 +1,4 @@
-"""`wolf filter` end to end: what it writes, what it says, and every mistake in one line with exit code 2."""
+"""`wolf filter` end to end: what it writes, its summary, and every mistake in one line with exit code 2."""
 
 import os
 import re
@@ -78,7 +78,7 @@ def test_csv_gains_columns_and_keeps_its_own_text(folder, values):
 
 def test_summary_says_what_was_done(folder, values):
     write_readings("readings.csv", values)
-    told = invoke("filter", "readings.csv").output
+    shown = invoke("filter", "readings.csv").output
     golden = r"""readings\.csv: 200 rows
   values        temperature
   time          time, every 60 s
@@ -89,7 +89,7 @@ def test_summary_says_what_was_done(folder, values):
   noise fitted  level_var 0\.\d+, obs_var \d\.\d+
   wrote         readings-clean\.csv
 """
-    assert re.fullmatch(golden, told), told
+    assert re.fullmatch(golden, shown), shown
 
 
 def test_results_are_those_of_the_library(folder, values):
@@ -110,15 +110,15 @@ def test_results_are_those_of_the_library(folder, values):
 @pytest.mark.parametrize("how", [(), ("--causal",), ("--causal", "--method", "WoLF"), ("--method", "KF")])
 def test_a_cell_that_is_infinite_is_an_outlier_and_not_missing(folder, values, how):
     write_readings("readings.csv", np.where(np.arange(STEPS) == 60, np.inf, values))
-    told = invoke("filter", "readings.csv", *LEVEL, *how)
-    assert "missing       3 of 200 values" in told.output
+    shown = invoke("filter", "readings.csv", *LEVEL, *how)
+    assert "missing       3 of 200 values" in shown.output
     out = read("readings-clean.csv")
     assert (out["outlier"][60], out["fault"][60], out["fault"][10]) == (True, "spike", "gap")
     assert np.isfinite(out["cleaned"][60])
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "shown"),
     [
         (("level_var=0.1", "obs_var=1"), "filtered by the default, Adaptive"),
         (("level_var=0.1",), "filtered by the default, Adaptive"),
@@ -127,13 +127,13 @@ def test_a_cell_that_is_infinite_is_an_outlier_and_not_missing(folder, values, h
     ],
     ids=["both", "Q", "R", "none"],
 )
-def test_learned_is_taken_where_q_is_fitted_and_the_default_where_it_is_given(folder, values, given, told):
+def test_learned_is_taken_where_q_is_fitted_and_the_default_where_it_is_given(folder, values, given, shown):
     write_readings("readings.csv", values)
     settings = [word for each in given for word in ("--set", each)]
-    assert f"{told}\n" in invoke("filter", "readings.csv", "--causal", *LEVEL, *settings).output
+    assert f"{shown}\n" in invoke("filter", "readings.csv", "--causal", *LEVEL, *settings).output
     patient = invoke("filter", "readings.csv", "--causal", *LEVEL, *settings, "--patience", "12").output
-    name = "Adaptive" if "Adaptive" in told else "Learned"
-    assert f"{told.replace(name, f'{name}(patience=12)')}\n" in patient
+    name = "Adaptive" if "Adaptive" in shown else "Learned"
+    assert f"{shown.replace(name, f'{name}(patience=12)')}\n" in patient
 
 
 def test_a_bank_with_default_method_agrees_with_causal_filter(folder, values):
@@ -147,15 +147,15 @@ def test_a_bank_with_default_method_agrees_with_causal_filter(folder, values):
     np.testing.assert_allclose(stepped.signal[-50:, 0], read("readings-clean.csv")["mean"][-50:], atol=0.1)
 
 
-@pytest.mark.parametrize("told", ["1", "1 rows", "1.9"])
-def test_a_patience_of_one_row_is_refused(folder, values, told):
+@pytest.mark.parametrize("shown", ["1", "1 rows", "1.9"])
+def test_a_patience_of_one_row_is_rejected(folder, values, shown):
     write_readings("readings.csv", values)
-    result = invoke("filter", "readings.csv", "--causal", "--patience", told)
+    result = invoke("filter", "readings.csv", "--causal", "--patience", shown)
     assert result.exit_code == 2
     assert "patience must be at least 2 rows; got" in result.output
 
 
-def test_a_patience_shorter_than_two_rows_is_refused(folder, values):
+def test_a_patience_shorter_than_two_rows_is_rejected(folder, values):
     table = pa.table(
         {"time": np.datetime64("2024-05-01") + np.arange(STEPS) * np.timedelta64(3_600_000, "ms"), "v": values}
     )
@@ -248,8 +248,8 @@ def test_uneven_times_use_the_continuous_model(folder, values):
     times = np.cumsum(np.random.default_rng(1).exponential(10.0, STEPS)).round(3)
     write_readings("uneven.csv", values, times)
     given = ("--set", "level_var=0.1", "--set", "obs_var=1", "--method", "Learned")
-    told = invoke("filter", "uneven.csv", "--causal", *LEVEL, *given).output
-    assert "continuous-time" in told
+    shown = invoke("filter", "uneven.csv", "--causal", *LEVEL, *given).output
+    assert "continuous-time" in shown
     unit = np.median(np.diff(times))
     gaps = np.concatenate([[1.0], np.diff(times) / unit])
     out = read("uneven-clean.csv")
@@ -259,13 +259,13 @@ def test_uneven_times_use_the_continuous_model(folder, values):
     assert sd[11] ** 2 == pytest.approx(grown, rel=1e-4)
 
 
-def test_unsorted_and_doubled_times_are_told_and_rows_keep_their_order(folder, values):
+def test_unsorted_and_doubled_times_are_reported_and_rows_keep_their_order(folder, values):
     order = np.random.default_rng(0).permutation(STEPS)
     write_readings("sorted.csv", values, np.arange(STEPS))
     write_readings("mixed.csv", values[order], np.arange(STEPS)[order])
     invoke("filter", "sorted.csv")
-    told = invoke("filter", "mixed.csv").output
-    assert "sorted for filtering" in told
+    shown = invoke("filter", "mixed.csv").output
+    assert "sorted for filtering" in shown
     straight, mixed = read("sorted-clean.csv"), read("mixed-clean.csv")
     assert mixed["time"] == order.tolist()
     np.testing.assert_allclose(mixed["mean"], np.array(straight["mean"])[order], rtol=1e-6)
@@ -378,10 +378,10 @@ def test_bad_input_is_one_line_and_nothing_is_written(folder, values, case):
 def test_a_file_that_may_not_be_read_or_written_is_one_line(folder, values, monkeypatch):
     write_readings("readings.csv", values)
 
-    def refuse(*arguments):
+    def fail(*arguments):
         raise PermissionError(13, "Permission denied", "readings.csv")
 
-    monkeypatch.setattr(io.table_reader, "_map", refuse)
+    monkeypatch.setattr(io.table_reader, "_map", fail)
     result = invoke("filter", "readings.csv")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == "Error: Permission denied: readings.csv"

@@ -56,8 +56,8 @@ def test_methods_describes_every_name_in_one_line():
     assert [line.split()[0] for line in lines] == wolf.methods.names()
     assert all(len(line.split()) > 3 for line in lines)
     default = type(wolf.methods.default(wolf.models.local_level(0.1, 1.0)).noise.base)
-    told = [line.split()[0] for line in lines if "the default" in line.lower()]
-    assert [type(wolf.methods.make(name).noise.base) for name in told] == [default]
+    names = [line.split()[0] for line in lines if "the default" in line.lower()]
+    assert [type(wolf.methods.make(name).noise.base) for name in names] == [default]
 
 
 def test_demo_prints_a_table_and_writes_a_png(command, tmp_path):

@@ -74,11 +74,11 @@ def test_the_help_imports_no_experiment(paper):
         "print('loaded:', *sorted(name for name in sys.modules if name.startswith('wolf_paper')))"
     )
     path = os.pathsep.join([str(paper), str(PAPER / "src"), os.environ.get("PYTHONPATH", "")])
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": path}
     ).stdout
-    assert "Run the paper's experiments" in told
-    assert told.splitlines()[-1] == "loaded: wolf_paper wolf_paper.command"
+    assert "Run the paper's experiments" in output
+    assert output.splitlines()[-1] == "loaded: wolf_paper wolf_paper.command"
 
 
 def test_a_package_may_add_a_command_of_its_own(tmp_path, monkeypatch):

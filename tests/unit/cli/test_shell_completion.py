@@ -87,8 +87,8 @@ def test_scripts_work_in_their_shells(shell, tmp_path):
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     line = f'PATH="{tmp_path}:$PATH"; ' if shell != "fish" else f"set -x PATH {tmp_path} $PATH; "
     run = subprocess.run([shell, "-c", line + SHELLS[shell]], cwd=tmp_path, capture_output=True, text=True)
-    told = run.stdout.split()
-    assert told[:2] == ["WoLF-TMD", "WoLF-Tukey"] if shell != "zsh" else "function" in told, run.stderr
+    output = run.stdout.split()
+    assert output[:2] == ["WoLF-TMD", "WoLF-Tukey"] if shell != "zsh" else "function" in output, run.stderr
 
 
 def test_the_manual_has_every_command_and_every_option():

@@ -6,7 +6,17 @@ from typing import Any
 import click
 
 from wolf.cli import shell_completion
-from wolf.cli.options import METHOD_HELP, InputError, add_options, echo_summary, examples, talk_options, warn_if_large
+from wolf.cli.options import (
+    METHOD_HELP,
+    Command,
+    Decorator,
+    InputError,
+    add_options,
+    echo_summary,
+    examples,
+    talk_options,
+    warn_if_large,
+)
 from wolf.cli.progress import progress_bar
 
 LEVEL_OPTION = click.option(
@@ -29,7 +39,7 @@ def existing_source(ctx: click.Context, parameter: click.Parameter, source: str)
     return source
 
 
-def model_options(default: str, model_help: str, set_help: str) -> list[Any]:
+def model_options(default: str, model_help: str, set_help: str) -> list[Decorator]:
     """Create the options that choose the model and the method."""
     return [
         click.option(
@@ -56,17 +66,17 @@ CLEANING_MODEL_OPTIONS = model_options(
 )
 
 
-def add_online_model_options(command: Any) -> Any:
+def add_online_model_options(command: Command) -> Command:
     """Add the options that choose a model with fixed variances."""
     return add_options(ONLINE_MODEL_OPTIONS, command)
 
 
-def add_cleaning_model_options(command: Any) -> Any:
+def add_cleaning_model_options(command: Command) -> Command:
     """Add the options that choose a model whose variances may be estimated."""
     return add_options(CLEANING_MODEL_OPTIONS, command)
 
 
-def keyed_options(command: Any) -> Any:
+def keyed_options(command: Command) -> Command:
     """Add the options of `wolf stream` and `wolf serve` for columns, model and order of rows."""
     return add_options(
         [

@@ -9,6 +9,7 @@ from wolf.cleaning import column_roles, io
 from wolf.cli.commands import filter
 from wolf_fleet.cli import stream
 from wolf_fleet.datasets import DatasetSummary, filesystem, filter_dataset, filter_folder, partitions
+from wolf_fleet.datasets.dataset_job import ProgressCallback
 
 BYTES_PER_GIGABYTE = 2**30
 CLEANING_OPTIONS = ("smooth", "causal", "patience", "max_fault_length")  # without effect on online filtering
@@ -58,7 +59,7 @@ def _check_options(options: dict[str, Any]) -> None:
         raise ValueError("--step has no effect without --online: the step is estimated from the times; remove it")
 
 
-def _progress_callback(bar: tqdm) -> Any:
+def _progress_callback(bar: tqdm) -> ProgressCallback:
     """Create the callback that updates a progress bar."""
     current = ""
 
@@ -103,6 +104,6 @@ def find_columns(
     return found, names, notes
 
 
-def facts(summary: DatasetSummary, notes: list[str]) -> dict[str, Any]:
+def facts(summary: DatasetSummary, notes: list[str]) -> dict[str, object]:
     """Return the counts by name, with the output folder and the notes."""
     return dataclasses.asdict(dataclasses.replace(summary, parts=())) | {"out": str(summary.out), "notes": notes}

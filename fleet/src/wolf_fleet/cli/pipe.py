@@ -19,7 +19,7 @@ from wolf.cleaning.result import replace_outliers
 from wolf.online.bank.step import BankStep
 from wolf_fleet.cli import stream
 from wolf_fleet.streaming.reorder_buffer import newest_before
-from wolf_fleet.streaming.row_parser import DELIMITERS, Columns, RowParser
+from wolf_fleet.streaming.row_parser import DELIMITERS, Cell, Columns, RowParser
 from wolf_fleet.streaming.sources import Source
 
 MAX_ROWS_PER_BATCH = 10_000  # filtered together if rows arrive faster than they are filtered
@@ -85,7 +85,7 @@ class PipeFilter:
             cells = self._filter(rows.keys, rows.values, rows.times)
             yield [line + self._join(list(map(_cell, some))) for line, some in zip(lines, cells, strict=True)]
 
-    def _filter(self, keys: list[str], values: np.ndarray, times: np.ndarray) -> Iterator[tuple[Any, ...]]:
+    def _filter(self, keys: list[str], values: np.ndarray, times: np.ndarray) -> Iterator[tuple[Cell, ...]]:
         """Compute the result cells of each row, in the order of `RESULT_COLUMNS`."""
         values = np.where(np.isin(values, self.missing_codes), np.nan, values)
         stepped = self._step(keys, values, times / self.step)
@@ -140,7 +140,7 @@ def _missing_code(code: str) -> float:
         raise ValueError(f"--missing must be a number, such as -999; got {code!r}") from None
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Cell) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, np.bool_):
@@ -148,7 +148,7 @@ def _cell(value: Any) -> str:
     return "" if math.isnan(value) else repr(float(value))
 
 
-def run(options: dict[str, Any], method: str | None) -> tuple[str, dict[str, Any]]:
+def run(options: dict[str, Any], method: str | None) -> tuple[str, dict[str, int]]:
     """Filter standard input to standard output, row by row, until it ends.
 
     Args:

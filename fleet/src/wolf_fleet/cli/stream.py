@@ -38,6 +38,6 @@ def run(source: str, bank: Bank, out: str, values: tuple[str, ...], **options: A
     return stream(source, bank, out, values=values, **options)
 
 
-def facts(summary: StreamSummary) -> dict[str, Any]:
+def facts(summary: StreamSummary) -> dict[str, object]:
     """Return the counts by name."""
     return dataclasses.asdict(summary)

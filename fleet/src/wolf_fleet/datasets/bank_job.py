@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from wolf.online.bank.bank import Bank
 from wolf.runtime.hashing import fingerprint
 from wolf.statespace import Model
 from wolf_fleet.datasets import dataset_job, executors, filesystem, partitions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BATCH_ROWS = 65_536  # rows per call of the bank, and per row group of the output; larger batches leave the CPU cache
 NUM_COPIES = 3  # of the rows of a bucket in memory: as read, sorted, as written
@@ -73,13 +76,13 @@ def plan(
     time: str | None,
     step: float,
     level: float,
-) -> tuple["BankJob", dict[str, Any]]:
+) -> tuple["BankJob", dict[str, object]]:
     """Validate the arguments of `filter_dataset`; return the job, and the settings that identify it."""
     names = (values,) if isinstance(values, str) else tuple(values)
     check_columns(partitions.open_folder(source).schema, bank, key, names, time)
     validation.positive_number("step", step)
     job = BankJob(bank.model, bank.method, key, names, time, step, validation.confidence_level(level))
-    settings: dict[str, Any] = {"model": fingerprint(bank.model), "method": fingerprint(bank.method)}
+    settings: dict[str, object] = {"model": fingerprint(bank.model), "method": fingerprint(bank.method)}
     return job, settings | {"values": list(names), "time": time, "step": step, "level": level}
 
 
@@ -87,8 +90,8 @@ def plan(
 class BankJob:
     """Job of `filter_dataset` for one bucket; attributes are its arguments."""
 
-    model: Any
-    method: Any
+    model: Model
+    method: Filter
     key: str
     values: tuple[str, ...]
     time: str | None
@@ -99,7 +102,7 @@ class BankJob:
         """Estimate the memory that a row needs while it is filtered."""
         return NUM_COPIES * row_bytes + EXTRA_BYTES_PER_ROW
 
-    def __call__(self, table: Any, write: Callable[[Any], None]) -> dict[str, int]:
+    def __call__(self, table: "pa.Table", write: Callable[["pa.Table"], None]) -> dict[str, int]:
         """Filter a bucket."""
         import pyarrow
 
@@ -108,8 +111,14 @@ class BankJob:
         mixed = times is not None and (times[1:] < times[:-1]).any()
         table = table.take(np.lexsort((np.asarray(times), rank)) if mixed else partitions.argsort(rank))
         bank, counts = Bank(self.model, self.method), {"outliers": 0, "unused": 0}
-        named: Any = {"key": self.key, "values": self.values, "time": self.time, "step": self.step, "level": self.level}
-        out = filter_batches(table.to_reader(BATCH_ROWS), bank, **named)
+        out = filter_batches(
+            *(table.to_reader(BATCH_ROWS), bank),
+            key=self.key,
+            values=self.values,
+            time=self.time,
+            step=self.step,
+            level=self.level,
+        )
         for batch in out:
             results = [batch.column(name) for name in out.schema.names[table.num_columns :]]
             flags = [column.fill_null(False) for column in results if pyarrow.types.is_boolean(column.type)]

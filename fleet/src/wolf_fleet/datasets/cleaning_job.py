@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from wolf.cleaning.pipeline import column_blocks, prepare
 from wolf.results.views.data_frame import narwhals
 from wolf.runtime.hashing import fingerprint
 from wolf_fleet.datasets import dataset_job, executors, filesystem, partitions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NUM_COPIES = 4  # of the rows of a bucket in memory
 EXTRA_BYTES_PER_VALUE = 400  # for results and the fit
@@ -88,15 +91,21 @@ class CleaningJob:
         """Estimate the memory that a row needs while it is cleaned."""
         return NUM_COPIES * row_bytes + EXTRA_BYTES_PER_VALUE * len(self.values)
 
-    def __call__(self, table: Any, write: Callable[[Any], None]) -> dict[str, int]:
+    def __call__(self, table: "pa.Table", write: Callable[["pa.Table"], None]) -> dict[str, int]:
         """Clean a bucket."""
         wrapped = narwhals().from_native(table, eager_only=True)
         rows = read_frame(wrapped, self.time, list(self.values), self.by)
         options = Options(**dict(self.options), diagnostics=False, dated=rows.dated, origin=rows.origin)
         failed: dict[str, str] = {}
-        named: Any = {"groups": rows.groups, "labels": rows.labels, "names": rows.names}
         done = []
-        for each in prepare(rows.values, rows.times, options, **named, on_failure=failed.__setitem__):
+        series = prepare(
+            *(rows.values, rows.times, options),
+            groups=rows.groups,
+            labels=rows.labels,
+            names=rows.names,
+            on_failure=failed.__setitem__,
+        )
+        for each in series:
             try:
                 done.append(each.clean(lambda steps: None))
             except ValueError as error:
@@ -107,7 +116,7 @@ class CleaningJob:
         write(self._append_results(table, results))
         return counts | {"unused": len(table) * len(self.blocks) - sum(len(each.values) for each in done)}
 
-    def _append_results(self, table: Any, results: dict[str, np.ndarray]) -> Any:
+    def _append_results(self, table: "pa.Table", results: dict[str, np.ndarray]) -> "pa.Table":
         """Append result columns with the same schema for every bucket; null where a series failed."""
         import pyarrow
 

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,13 +20,26 @@ from wolf_fleet.datasets import partitions, worker_process
 from wolf_fleet.datasets.executors import Executor
 from wolf_fleet.datasets.filesystem import Location
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import dataset
+
 FORMAT, VERSION = "wolf-folder", 3
 WORK_FOLDER, SUCCESS_FILE = "_wolf", "_SUCCESS"  # readers of datasets skip names that begin with an underscore
 MAX_CHUNK_BYTES = 2**28  # larger chunks are not faster
 CHUNK_COPIES = 6  # of the rows of a chunk in memory while it is shuffled
 MIN_BUCKETS_PER_PROCESS = 4  # so that all processes stay busy to the end
 SPARK_METADATA = b"org.apache.spark"  # prefix of Spark's schema in Parquet metadata: Spark would read its columns only
+JsonObject = dict[str, Any]  # of a manifest: settings, files and counts
 ProgressCallback = Callable[[str, int, int], None]
+
+
+class Bucket(Protocol):
+    """Rows of some keys; sent to other processes."""
+
+    def read(self) -> "pa.Table":
+        """Read the rows in the order of the source."""
+        ...
 
 
 class BucketJob(Protocol):
@@ -36,7 +49,7 @@ class BucketJob(Protocol):
         """Estimate the memory that a row needs during the job, from its size as read."""
         ...
 
-    def __call__(self, table: Any, write: Callable[[Any], None]) -> dict[str, int]:
+    def __call__(self, table: "pa.Table", write: Callable[["pa.Table"], None]) -> dict[str, int]:
         """Pass result tables to `write`, in order; return counts to be summed."""
         ...
 
@@ -61,7 +74,7 @@ class DatasetSummary:
     outliers: int
     unused: int
     failed: int
-    parts: tuple[dict[str, Any], ...] = dataclasses.field(default=(), repr=False)
+    parts: tuple[JsonObject, ...] = dataclasses.field(default=(), repr=False)
 
     def __str__(self) -> str:
         """Format the counts as a few lines of text."""
@@ -81,7 +94,7 @@ def run(
     out: Location,
     key: str,
     job: BucketJob,
-    settings: dict[str, Any],
+    settings: JsonObject,
     executor: Executor,
     on_progress: ProgressCallback | None = None,
     overwrite: bool = False,
@@ -160,11 +173,11 @@ def _begin(
     source: Location,
     found: list[tuple[str, int, int]],
     out: Location,
-    data: Any,
+    data: "dataset.Dataset",
     job: BucketJob,
-    settings: dict[str, Any],
+    settings: JsonObject,
     executor: Executor,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Read the manifest of an earlier call, or write one with the number of buckets and the size of a chunk."""
     about = {"settings": settings, "files": found}
     about = json.loads(json.dumps({"format": FORMAT, "version": VERSION} | about))
@@ -193,7 +206,7 @@ def _begin(
     return about | plan
 
 
-def _write(path: Location, facts: dict[str, Any]) -> None:
+def _write(path: Location, facts: JsonObject) -> None:
     with path.writing() as file:
         file.write(json.dumps(facts, indent=1).encode())
 
@@ -202,10 +215,10 @@ def _write(path: Location, facts: dict[str, Any]) -> None:
 class _Run:
     """Arguments of `run` together with the manifest."""
 
-    data: Any
+    data: "dataset.Dataset"
     key: str
     out: Location
-    manifest: dict[str, Any]
+    manifest: JsonObject
     job: BucketJob
     executor: Executor
     on_progress: ProgressCallback
@@ -222,7 +235,7 @@ def _run_all(run: _Run) -> None:
     rows, num_buckets = run.manifest["rows"], run.manifest["buckets"]
     units = partitions.read_units(run.data)
     how = units, run.data.schema, run.key, math.ceil(rows / num_buckets)
-    buckets: Sequence[Any] | None
+    buckets: Sequence[Bucket] | None
     if run.manifest["settings"]["whole_keys"]:
         buckets = partitions.whole_files(*how, run.manifest["max_rows"])
     else:
@@ -264,7 +277,7 @@ def _shuffle(run: _Run, units: list[partitions.ReadUnit]) -> list[partitions.Has
     return [partitions.HashBucket(locations, i) for i in range(num_buckets)]
 
 
-def _filter(run: _Run, buckets: Sequence[Any]) -> None:
+def _filter(run: _Run, buckets: Sequence[Bucket]) -> None:
     """Filter the remaining buckets."""
     there = {name for name, _, _ in (run.out / WORK_FOLDER).list()}
     left = [i for i in range(len(buckets)) if f"part-{i:05d}.json" not in there]
@@ -277,7 +290,7 @@ def _filter(run: _Run, buckets: Sequence[Any]) -> None:
         run.on_progress("Filtering", done, total)
 
 
-def filter_bucket(bucket: Any, job: BucketJob, part: Location, counts_file: Location) -> int:
+def filter_bucket(bucket: Bucket, job: BucketJob, part: Location, counts_file: Location) -> int:
     """Run a job on one bucket and write the results; return the number of rows.
 
     Running it twice, also at the same time, is harmless: both write the same content under the same names.
@@ -292,9 +305,9 @@ def filter_bucket(bucket: Any, job: BucketJob, part: Location, counts_file: Loca
     rows, counts = table.num_rows, {}
     if rows:
         with part.writing() as file:
-            writers: list[Any] = []
+            writers: list[parquet.ParquetWriter] = []
 
-            def write(some: Any) -> None:
+            def write(some: "pa.Table") -> None:
                 if not writers:
                     coded = dictionary_columns(some.schema, table.column_names)
                     writers.append(parquet.ParquetWriter(file, some.schema, use_dictionary=coded))
@@ -307,7 +320,7 @@ def filter_bucket(bucket: Any, job: BucketJob, part: Location, counts_file: Loca
     return rows
 
 
-def dictionary_columns(schema: Any, given: Sequence[str]) -> list[str]:
+def dictionary_columns(schema: "pa.Schema", given: Sequence[str]) -> list[str]:
     """List the columns to dictionary-encode in Parquet: those of the input, and results that are not floating point.
 
     For floating-point results the search for repeated values would take longer than the filter and save nothing.
@@ -321,7 +334,7 @@ def dictionary_columns(schema: Any, given: Sequence[str]) -> list[str]:
     return [field.name for field in schema if field.name in given or not types.is_floating(field.type)]
 
 
-def _part_counts(out: Location) -> tuple[dict[str, Any], ...]:
+def _part_counts(out: Location) -> tuple[JsonObject, ...]:
     """Read the counts of each output file."""
     names = [name for name, _, _ in (out / WORK_FOLDER).list() if name.startswith("part-")]
     found = {name.replace(".json", ".parquet"): json.loads((out / WORK_FOLDER / name).read()) for name in names}

@@ -72,7 +72,7 @@ def row_memory(memory: float, workers: int, processes: int | None = None) -> flo
 def machine_memory() -> float:
     """Return the memory of this machine, or the limit of the container, in bytes."""
     limits = [FALLBACK_MEMORY_BYTES]
-    if hasattr(os, "sysconf"):
+    if hasattr(os, "sysconf"):  # not on Windows
         limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     group = Path("/sys/fs/cgroup/memory.max")
     if group.exists() and (text := group.read_text().strip()).isdigit():

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from wolf import validation
 from wolf.runtime import checkpoints
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 SPARK_SCHEMES = {"s3a": "s3", "s3n": "s3"}  # schemes of Spark that Arrow knows by another name
 
@@ -27,7 +30,7 @@ class Location:
 
     given: str
     path: str
-    system: Any = None
+    system: "fs.FileSystem | None" = None
 
     def __str__(self) -> str:
         """Return the name given by the caller."""
@@ -38,7 +41,7 @@ class Location:
         return Location(f"{self.given.rstrip('/')}/{name}", f"{self.path.rstrip('/')}/{name}", self.system)
 
     @cached_property
-    def files(self) -> Any:
+    def files(self) -> "fs.FileSystem":
         """The file system that contains the location."""
         from pyarrow import fs
 
@@ -77,7 +80,7 @@ class Location:
         self.files.delete_file(self.path)
 
     @contextmanager
-    def writing(self) -> Iterator[Any]:
+    def writing(self) -> Iterator[BinaryIO]:
         """Open a file for writing; it replaces an older one only after all of it was written without an error.
 
         Only local disks can rename cheaply. Elsewhere the content is held in memory and sent at once.

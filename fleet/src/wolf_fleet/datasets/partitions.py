@@ -8,17 +8,23 @@ written as one Arrow file with a record batch per bucket, so that reading a buck
 import dataclasses
 from itertools import groupby, pairwise
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
 
 from wolf_fleet.datasets.filesystem import Location
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import dataset
+
 FILE_FORMATS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
 SAMPLE_ROWS = 10_000  # from which the memory per row is estimated
 MAX_READ_RATIO = 2.0  # rows that key ranges may read, relative to all rows; shuffling costs less than reading more
 MAX_COUNTING_SORT = 2**16  # below this NumPy sorts integers in one pass
+
+Key = Any  # text, or an integer: sorted among its like
 
 
 def list_files(source: Location) -> list[tuple[str, int, int]]:
@@ -41,35 +47,35 @@ def suffix(name: str) -> str:
     return PurePosixPath(name).suffix.lower()
 
 
-def open_files(source: Location, names: list[str]) -> Any:
+def open_files(source: Location, names: list[str]) -> "dataset.Dataset":
     """Open files as one `pyarrow.dataset.Dataset`; folders named `id=7` become a column."""
     from pyarrow import ArrowException, dataset
 
     format = FILE_FORMATS[suffix(names[0])]
     paths = [(source / name).path for name in names]
-    reader: Any = format
+    reader: str | dataset.FileFormat = format
     if format == "parquet":  # 96-bit times, as Spark writes them: Spark could not read them back in nanoseconds
         reader = dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    how: Any = {"filesystem": source.files, "partitioning": "hive", "partition_base_dir": source.path}
+    how: dict[str, object] = {"filesystem": source.files, "partitioning": "hive", "partition_base_dir": source.path}
     try:
         return dataset.dataset(paths, format=reader, **how)
     except (ArrowException, OSError) as error:
         raise ValueError(f"{source} cannot be read as {format} files: {error}") from error
 
 
-def open_folder(source: Location) -> Any:
+def open_folder(source: Location) -> "dataset.Dataset":
     """Open all files of a folder as one dataset."""
     return open_files(source, [name for name, _, _ in list_files(source)])
 
 
-def first_rows(data: Any, rows: int = SAMPLE_ROWS) -> Any:
+def first_rows(data: "dataset.Dataset", rows: int = SAMPLE_ROWS) -> "pa.Table":
     """Read the first rows of a dataset without reading the following files."""
     first = next(iter(data.get_fragments()))
     scanner = first.scanner(schema=data.schema, batch_size=rows, batch_readahead=0, use_threads=False)
     return scanner.head(rows)
 
 
-def row_size(data: Any) -> float:
+def row_size(data: "dataset.Dataset") -> float:
     """Estimate the bytes of a row in memory from the first rows."""
     head = first_rows(data)
     return max(head.nbytes / max(head.num_rows, 1), 1.0)
@@ -85,11 +91,11 @@ class ReadUnit:
         rows: number of rows.
     """
 
-    fragment: Any
+    fragment: "dataset.Fragment"
     group: int | None
     rows: int
 
-    def key_range(self, key: str) -> tuple[Any, Any] | None:
+    def key_range(self, key: str) -> tuple[Key, Key] | None:
         """Return the smallest and the largest key if file statistics or the folder name have them, else None."""
         from pyarrow import dataset
 
@@ -101,18 +107,18 @@ class ReadUnit:
         return None if ends is None else (ends["min"], ends["max"])
 
 
-def read_units(data: Any) -> list[ReadUnit]:
+def read_units(data: "dataset.Dataset") -> list[ReadUnit]:
     """List the read units of a dataset, in the order of files and rows."""
     found = []
     for fragment in data.get_fragments():
-        if hasattr(fragment, "row_groups"):
+        if hasattr(fragment, "row_groups"):  # pyarrow: of Parquet files alone
             found += [ReadUnit(fragment, i, group.num_rows) for i, group in enumerate(fragment.row_groups)]
         else:
             found.append(ReadUnit(fragment, None, fragment.count_rows()))
     return found
 
 
-def join(units: list[ReadUnit]) -> list[Any]:
+def join(units: list[ReadUnit]) -> list["dataset.Fragment"]:
     """Merge units of the same file into one fragment, since opening a file takes time."""
     joined = []
     for _, each in groupby(units, lambda unit: id(unit.fragment)):
@@ -122,7 +128,7 @@ def join(units: list[ReadUnit]) -> list[Any]:
     return joined
 
 
-def cut(units: list[ReadUnit], rows: int) -> list[list[Any]]:
+def cut(units: list[ReadUnit], rows: int) -> list[list["dataset.Fragment"]]:
     """Split a dataset into chunks of about `rows` rows, each a list of fragments, in the order of files and rows."""
     chunks: list[list[ReadUnit]] = []
     held = rows
@@ -146,12 +152,12 @@ class KeyRange:
         ends: first key, and first key of the next bucket; None if the fragments contain no other keys.
     """
 
-    fragments: list[Any]
-    schema: Any
+    fragments: list["dataset.Fragment"]
+    schema: "pa.Schema"
     key: str
-    ends: tuple[Any, Any] | None
+    ends: tuple[Key, Key | None] | None
 
-    def read(self) -> Any:
+    def read(self) -> "pa.Table":
         """Read the rows in the order of the source, as a `pyarrow.Table`."""
         import pyarrow
         from pyarrow import dataset
@@ -165,7 +171,7 @@ class KeyRange:
         return pyarrow.concat_tables(tables)
 
 
-def whole_files(units: list[ReadUnit], schema: Any, key: str, rows: int, max_rows: int) -> list[KeyRange]:
+def whole_files(units: list[ReadUnit], schema: "pa.Schema", key: str, rows: int, max_rows: int) -> list[KeyRange]:
     """Group files into buckets of about `rows` rows, for a data set whose files have all rows of their keys."""
     groups = [list(each) for _, each in groupby(units, lambda unit: id(unit.fragment))]
     files = [ReadUnit(each[0].fragment, None, sum(unit.rows for unit in each)) for each in groups]
@@ -174,7 +180,7 @@ def whole_files(units: list[ReadUnit], schema: Any, key: str, rows: int, max_row
     return [KeyRange(fragments, schema, key, None) for fragments in cut(files, rows)]
 
 
-def key_ranges(units: list[ReadUnit], schema: Any, key: str, rows: int, max_rows: int) -> list[KeyRange] | None:
+def key_ranges(units: list[ReadUnit], schema: "pa.Schema", key: str, rows: int, max_rows: int) -> list[KeyRange] | None:
     """Split a dataset into key ranges of about `rows` rows.
 
     Args:
@@ -213,7 +219,7 @@ def key_ranges(units: list[ReadUnit], schema: Any, key: str, rows: int, max_rows
     return found
 
 
-def encode(keys: Any, name: str) -> tuple[list[Any], np.ndarray]:
+def encode(keys: "pa.ChunkedArray", name: str) -> tuple[list[Key], np.ndarray]:
     """Dictionary-encode keys.
 
     Args:
@@ -234,7 +240,7 @@ def encode(keys: Any, name: str) -> tuple[list[Any], np.ndarray]:
     return coded.dictionary.to_pylist(), np.asarray(coded.indices)
 
 
-def rank(keys: Any, name: str) -> np.ndarray:
+def rank(keys: "pa.ChunkedArray", name: str) -> np.ndarray:
     """Compute, per row, the rank of its key among the sorted keys."""
     names, codes = encode(keys, name)
     ranks = np.empty(len(names), np.int64)
@@ -248,7 +254,9 @@ def argsort(numbers: np.ndarray) -> np.ndarray:
     return np.argsort(small, kind="stable")
 
 
-def write_buckets(fragments: list[Any], schema: Any, key: str, num_buckets: int, path: Location) -> int:
+def write_buckets(
+    fragments: list["dataset.Fragment"], schema: "pa.Schema", key: str, num_buckets: int, path: Location
+) -> int:
     """Write the rows of a chunk to one Arrow file with a record batch per bucket; return the number of rows."""
     import pyarrow
     from pyarrow import ipc
@@ -267,7 +275,7 @@ def write_buckets(fragments: list[Any], schema: Any, key: str, num_buckets: int,
     return table.num_rows
 
 
-def _one_batch(table: Any, schema: Any) -> Any:
+def _one_batch(table: "pa.Table", schema: "pa.Schema") -> "pa.RecordBatch":
     import pyarrow
 
     whole = [column.combine_chunks() for column in table.columns]
@@ -287,7 +295,7 @@ class HashBucket:
     paths: list[Location]
     bucket: int
 
-    def read(self) -> Any:
+    def read(self) -> "pa.Table":
         """Read the rows in the order of the source, as a `pyarrow.Table`."""
         import pyarrow
         from pyarrow import ipc

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 START = "import sys; sys.path[:] = {path!r}; from wolf_fleet.datasets.worker_process import serve; serve()"
-Task = tuple[Callable[..., Any], tuple[Any, ...]]
+Task = tuple[Callable[..., Any], tuple[object, ...]]
 
 
 def run(tasks: Sequence[Task], workers: int) -> Iterator[Any]:
@@ -57,14 +57,16 @@ def _pack(task: Task) -> bytes:
         raise ValueError(f"the model or the method {words} ({error})") from error
 
 
-def _start() -> Any:
+def _start() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", START.format(path=sys.path)]
     environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"} | os.environ  # the other pools do not return memory
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
-def _feed(process: Any, pending: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
+def _feed(process: subprocess.Popen[bytes], pending: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
     """Send tasks to one process until none are left."""
+    assert process.stdin is not None  # a pipe, as stdout
+    assert process.stdout is not None
     while True:
         try:
             task = pending.get_nowait()

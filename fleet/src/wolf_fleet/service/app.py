@@ -5,7 +5,7 @@ import json
 import time as clocks
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -23,6 +23,8 @@ from wolf_fleet.service.server import MAX_BODY_BYTES
 from wolf_fleet.service.service import Service
 from wolf_fleet.service.worker import QueueFull, Worker
 from wolf_fleet.service.write_ahead_log import Record
+
+NumberT = TypeVar("NumberT", int, float)
 
 POLL_SECONDS = 0.5  # between two checks for new events
 REFRESH_SECONDS = 5.0  # after which the status is sent without new rows, since keys may have become silent
@@ -250,7 +252,7 @@ def _key(request: Request) -> str:
     return key
 
 
-def _number(request: Request, name: str, default: Any, kind: type) -> Any:
+def _number(request: Request, name: str, default: NumberT, kind: type[NumberT]) -> NumberT:
     text = request.query_params.get(name, str(default))
     try:
         return kind(text)

@@ -3,9 +3,11 @@
 import json
 from collections import OrderedDict
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_IDS = 100_000  # the latest are kept
 MAX_ID_LENGTH = 200  # characters
@@ -19,7 +21,7 @@ class StoredResponse(NamedTuple):
     """Response to a request, and a checksum of the body of the request."""
 
     digest: str
-    response: dict[str, Any]
+    response: JsonObject
 
 
 class IdempotencyStore:
@@ -32,7 +34,7 @@ class IdempotencyStore:
         """Count the ids."""
         return len(self._known)
 
-    def find(self, request_id: str, body: bytes) -> dict[str, Any] | None:
+    def find(self, request_id: str, body: bytes) -> JsonObject | None:
         """Return the response to an earlier request with this id; None if there is none, or the id is empty."""
         known = self._known.get(request_id) if request_id else None
         if known is None:
@@ -43,7 +45,7 @@ class IdempotencyStore:
             )
         return known.response
 
-    def add(self, request_id: str, body: bytes, response: dict[str, Any]) -> None:
+    def add(self, request_id: str, body: bytes, response: JsonObject) -> None:
         """Store a response, and delete the oldest ones if there are too many."""
         if not request_id:
             return

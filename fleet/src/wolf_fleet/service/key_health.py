@@ -3,7 +3,7 @@
 All data are arrays with one entry per key, so that a batch takes one pass and the worst of many keys are found at once.
 """
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class KeyHealth:
         self.first[present] = np.fmin(self.first[present], at)
         self.last[present] = at
 
-    def _grow(self, fresh: Any) -> None:
+    def _grow(self, fresh: Iterable[str]) -> None:
         self._indices |= {key: len(self.keys) + i for i, key in enumerate(fresh)}
         self.keys += fresh
         have = len(self._arrays["rows"])

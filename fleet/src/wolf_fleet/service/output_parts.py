@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wolf_fleet.service.recent_rows import RowView
 from wolf_fleet.streaming.row_parser import Columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_TABLES = 500  # small tables are merged beyond this number: each has a fixed cost
 ARRIVED = "arrived"  # column of the output: time of arrival
@@ -27,11 +30,11 @@ class OutputParts:
 
     def __init__(self, columns: Columns, history_rows: int, retain: bool):
         self._columns, self._history_rows, self._retain = columns, history_rows, retain
-        self._fresh: list[Any] = []
+        self._fresh: list[pa.Table] = []
         self._lengths: list[int] = []  # rows of the parts on disk
         self.rows = 0
 
-    def add(self, table: Any, at: float) -> None:
+    def add(self, table: "pa.Table", at: float) -> None:
         """Add a table of filtered rows with their time of arrival."""
         import pyarrow
 
@@ -44,7 +47,7 @@ class OutputParts:
             self._fresh = [pyarrow.concat_tables(self._fresh).combine_chunks()]
         self.rows += table.num_rows
 
-    def next_part(self) -> tuple[Any, int]:
+    def next_part(self) -> tuple["pa.Table", int]:
         """Return the table of the next part, or None, and the number of old parts to delete with it."""
         import pyarrow
 
@@ -71,7 +74,7 @@ class OutputParts:
         for path in paths[first:]:
             yield self._parse(parquet.read_table(path))
 
-    def _parse(self, table: Any) -> tuple[list[str], RowView]:
+    def _parse(self, table: "pa.Table") -> tuple[list[str], RowView]:
         """Convert a part of the output back to keys and rows."""
         width, columns = len(self._columns.values), self._columns
         arrays = [table.column(i) for i in range(table.num_columns)]
@@ -87,7 +90,7 @@ class OutputParts:
         return keys, RowView(times, values, means, uppers - means, weights.min(axis=1), outliers)
 
 
-def _seconds(column: Any) -> np.ndarray:
+def _seconds(column: "pa.ChunkedArray") -> np.ndarray:
     """Convert the times of a part: numbers, or dates to seconds since 1970."""
     import pyarrow
 

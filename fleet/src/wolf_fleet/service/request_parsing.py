@@ -1,10 +1,9 @@
 """Parsing of request bodies: JSON, JSON lines or CSV; a body is accepted completely or not at all."""
 
 import json
-from typing import Any
 
 from wolf.results import count
-from wolf_fleet.streaming.row_parser import Columns, RowBatch, RowParser, empty_batch
+from wolf_fleet.streaming.row_parser import Columns, JsonObject, RowBatch, RowParser, empty_batch
 
 FORMATS = {  # content type: format
     "application/json": "json",
@@ -64,7 +63,7 @@ def parse(format: str, body: bytes, columns: Columns, dated: bool | None) -> tup
     return rows, parser.dated
 
 
-def _objects(text: str) -> list[Any]:
+def _objects(text: str) -> list[JsonObject]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

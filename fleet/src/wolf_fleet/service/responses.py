@@ -3,7 +3,6 @@
 import math
 import time as clocks
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from wolf.results import count
 from wolf_fleet.service.key_health import RECENT_ROWS
 from wolf_fleet.service.recent_rows import RowView
 from wolf_fleet.service.service import Service
+from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_FORECAST_STEPS = 1000
 MAX_ROWS_PER_RESPONSE = 5000
@@ -57,10 +57,10 @@ def reason(service: Service, rows: RowView, i: int) -> str:
     return f"{name}{short(abs(off))} {'above' if off > 0 else 'below'} {estimate}"
 
 
-def row_facts(service: Service, key: str, rows: RowView, i: int) -> dict[str, Any]:
+def row_facts(service: Service, key: str, rows: RowView, i: int) -> JsonObject:
     """Convert one row to a dictionary: key, time, values, mean and interval, weight, outlier and reason."""
     columns = service.columns
-    facts: dict[str, Any] = {columns.key: key, columns.time or "arrived": format_time(service, float(rows.times[i]))}
+    facts: JsonObject = {columns.key: key, columns.time or "arrived": format_time(service, float(rows.times[i]))}
     facts |= {name: finite(rows.values[i, j]) for j, name in enumerate(columns.values)}
     flagged = bool(rows.outliers[i].any())
     for name, each in (
@@ -73,13 +73,13 @@ def row_facts(service: Service, key: str, rows: RowView, i: int) -> dict[str, An
     return facts | ({"reason": reason(service, rows, i)} if flagged else {})
 
 
-def _scalar_or_list(values: np.ndarray) -> Any:
+def _scalar_or_list(values: np.ndarray) -> float | list[float | None] | None:
     """Return a number for one value, a list for several."""
     listed = [finite(value) for value in values]
     return listed[0] if len(listed) == 1 else listed
 
 
-def measurements(service: Service, answer: dict[str, Any], results: bool) -> dict[str, Any]:
+def measurements(service: Service, answer: JsonObject, results: bool) -> JsonObject:
     """Format the response to posted measurements.
 
     Args:
@@ -98,7 +98,7 @@ def measurements(service: Service, answer: dict[str, Any], results: bool) -> dic
     return facts
 
 
-def state(service: Service, key: str) -> dict[str, Any]:
+def state(service: Service, key: str) -> JsonObject:
     """Return the filter state of a key, its last row and its health.
 
     Args:
@@ -115,7 +115,7 @@ def state(service: Service, key: str) -> dict[str, Any]:
     return facts | {"last": last} | {name: health[name] for name in ("problem", "reasons")}
 
 
-def forecast(service: Service, key: str, steps: int, level: float) -> dict[str, Any]:
+def forecast(service: Service, key: str, steps: int, level: float) -> JsonObject:
     """Forecast the measurements after the last row of a key.
 
     Args:
@@ -134,7 +134,7 @@ def forecast(service: Service, key: str, steps: int, level: float) -> dict[str, 
     _, measured = forecast_state(bank.model, bank.method, entry.state, steps, dtype=bank.dtype)
     mean, half = measured.mean, num_deviations * np.sqrt(np.diagonal(measured.cov, axis1=1, axis2=2))
     times = (entry.time + 1 + np.arange(steps)) * service.pipeline.step
-    facts: dict[str, Any] = {"key": key, "level": level, "step": service.pipeline.step}
+    facts: JsonObject = {"key": key, "level": level, "step": service.pipeline.step}
     if math.isfinite(entry.time):
         facts["times"] = [format_time(service, time) for time in times.tolist()]
     for name, each in (("mean", mean), ("lower", mean - half), ("upper", mean + half)):
@@ -142,7 +142,7 @@ def forecast(service: Service, key: str, steps: int, level: float) -> dict[str, 
     return facts
 
 
-def history(service: Service, key: str, rows: int, after: int = -1) -> dict[str, Any]:
+def history(service: Service, key: str, rows: int, after: int = -1) -> JsonObject:
     """Return the last rows of a key, column by column.
 
     Args:
@@ -166,7 +166,7 @@ def history(service: Service, key: str, rows: int, after: int = -1) -> dict[str,
     }
 
 
-def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_NUM_KEYS) -> list[dict[str, Any]]:
+def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_NUM_KEYS) -> list[JsonObject]:
     """Return the health of keys.
 
     Args:
@@ -219,7 +219,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def fleet(service: Service) -> dict[str, Any]:
+def fleet(service: Service) -> JsonObject:
     """Return the status of all keys: counts, the worst keys and the latest outliers."""
     now = clocks.time()
     with service.lock:
@@ -232,7 +232,7 @@ def fleet(service: Service) -> dict[str, Any]:
     names = ("rows", "used", "outliers", "late", "repeated", "waiting", "keys", "epoch")
     return {
         "now": now,
-        "counts": {name: getattr(counts, name) for name in names},
+        "counts": {name: vars(counts)[name] for name in names},
         "problem_keys": totals,
         "committed": service.committed_at,
         "journal": service.journal_size,

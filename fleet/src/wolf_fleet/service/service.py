@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
 from wolf_fleet.service.write_ahead_log import Journal, Record
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
+from wolf_fleet.streaming.row_parser import JsonObject
 
 BATCH_ROWS = 100_000  # rows per commit
 COMMIT_SECONDS = 60.0  # after which rows are committed if fewer have arrived; until then the log has them
@@ -113,7 +114,7 @@ class Service:
         self.broken, self.warning = "", ""  # why no rows are accepted any more; what needs attention
         self._parts = OutputParts(self.columns, history_rows, retain=out is not None)
         self._commit_at = self._tried_at = self.since
-        settings: dict[str, Any] = {"key": key, "values": list(self.columns.values), "time": time}
+        settings: dict[str, object] = {"key": key, "values": list(self.columns.values), "time": time}
         settings |= {"allowed_lateness": allowed_lateness, "step": step, "level": level, "idle_timeout": idle_timeout}
         folder = Path(state)
         out = folder / "out" if out is None else Path(out)
@@ -174,7 +175,7 @@ class Service:
 
     # Requests.
 
-    def post(self, format: str, body: bytes, request_id: str = "") -> dict[str, Any]:
+    def post(self, format: str, body: bytes, request_id: str = "") -> JsonObject:
         """Apply one request durably; like `post_many`, but raises the error of a rejected request.
 
         Args:
@@ -190,7 +191,7 @@ class Service:
             raise answer
         return answer
 
-    def post_many(self, records: Iterable[Record]) -> list[dict[str, Any] | Exception]:
+    def post_many(self, records: Iterable[Record]) -> list[JsonObject | Exception]:
         """Apply requests in order; on return, the accepted ones are on disk.
 
         Args:
@@ -202,7 +203,7 @@ class Service:
         with self.lock:
             if self.broken:
                 raise OSError(self.broken)
-            answers: list[dict[str, Any] | Exception] = []
+            answers: list[JsonObject | Exception] = []
             accepted: list[Record] = []
             for record in records:
                 try:
@@ -227,7 +228,7 @@ class Service:
             )
             raise OSError(self.broken) from error
 
-    def _apply(self, record: Record, max_keys: int) -> dict[str, Any]:
+    def _apply(self, record: Record, max_keys: int) -> JsonObject:
         """Filter the rows of a request, or reject all of them with a `ValueError`."""
         pipeline = self.pipeline
         rows, dated = request_parsing.parse(record.format, record.body, self.columns, pipeline.dated)
@@ -313,6 +314,6 @@ class Service:
         return self._journal.size
 
 
-def _difference(before: StreamSummary, after: StreamSummary) -> dict[str, Any]:
+def _difference(before: StreamSummary, after: StreamSummary) -> dict[str, object]:
     names = ("rows", "used", "outliers", "late", "repeated")
-    return {name: getattr(after, name) - getattr(before, name) for name in names} | {"waiting": after.waiting}
+    return {name: vars(after)[name] - vars(before)[name] for name in names} | {"waiting": after.waiting}

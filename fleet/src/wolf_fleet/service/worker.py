@@ -4,10 +4,10 @@ import queue
 import threading
 import time as clocks
 from concurrent.futures import Future
-from typing import Any
 
 from wolf_fleet.service.service import Service
 from wolf_fleet.service.write_ahead_log import Record
+from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_QUEUED_REQUESTS = 1000  # further requests are rejected
 MAX_REQUESTS_PER_FLUSH = 64
@@ -27,7 +27,7 @@ class Worker:
 
     def __init__(self, service: Service):
         self.service = service
-        self._queue: queue.Queue[tuple[Record, Future[dict[str, Any]]] | None] = queue.Queue(MAX_QUEUED_REQUESTS)
+        self._queue: queue.Queue[tuple[Record, Future[JsonObject]] | None] = queue.Queue(MAX_QUEUED_REQUESTS)
         self._thread = threading.Thread(target=self._run, name="wolf-serve", daemon=True)
         self._thread.start()
 
@@ -36,9 +36,9 @@ class Worker:
         """Whether the thread is running."""
         return self._thread.is_alive()
 
-    def post(self, record: Record) -> "Future[dict[str, Any]]":
+    def post(self, record: Record) -> "Future[JsonObject]":
         """Queue a request; the result is set once it is on disk."""
-        done: Future[dict[str, Any]] = Future()
+        done: Future[JsonObject] = Future()
         try:
             self._queue.put_nowait((record, done))
         except queue.Full:
@@ -66,7 +66,7 @@ class Worker:
             if some and some[-1] is None:
                 return
 
-    def _post(self, some: list[tuple[Record, "Future[dict[str, Any]]"]]) -> None:
+    def _post(self, some: list[tuple[Record, "Future[JsonObject]"]]) -> None:
         if not some:
             return
         try:

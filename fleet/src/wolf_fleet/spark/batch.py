@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,11 +14,15 @@ from wolf.statespace import Model
 from wolf_fleet.spark import columns
 from wolf_fleet.spark.workers import freeze
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
 BATCH_ROWS = 65_536  # rows per call of the bank; the record batches of Spark have 10,000
 
 
 def filter(
-    df: Any,
+    df: "DataFrame",
     *,
     key: str,
     time: str,
@@ -28,7 +32,7 @@ def filter(
     step: float = 1.0,
     level: float = 0.95,
     shuffle: bool = True,
-) -> Any:
+) -> "DataFrame":
     """Filter the rows of a table, each key by its own filter, in the order of time.
 
     The results are those of `wolf.online.filter_batches` on one machine, bit for bit. Of several rows with the same key
@@ -70,8 +74,8 @@ class PartitionFilter:
         shuffled: whether rows were shuffled and sorted by time, so that rows of the same time are in any order.
     """
 
-    model: Any
-    method: Any
+    model: Model
+    method: Filter
     key: str
     values: tuple[str, ...]
     time: str
@@ -79,7 +83,7 @@ class PartitionFilter:
     level: float
     shuffled: bool
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         """Filter the rows of a partition."""
         bank = Bank(self.model, self.method)
         named: Any = {"key": self.key, "values": self.values, "time": self.time, "step": self.step, "level": self.level}
@@ -89,7 +93,7 @@ class PartitionFilter:
         freeze()
 
 
-def join(batches: Iterator[Any], rows: int, time: str | None = None) -> Iterator[Any]:
+def join(batches: Iterator["pa.RecordBatch"], rows: int, time: str | None = None) -> Iterator["pa.Table"]:
     """Merge record batches into tables of at least `rows` rows.
 
     Args:
@@ -99,7 +103,7 @@ def join(batches: Iterator[Any], rows: int, time: str | None = None) -> Iterator
     """
     import pyarrow
 
-    held: list[Any] = []
+    held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
         if sum(map(len, held)) < rows:
@@ -113,7 +117,7 @@ def join(batches: Iterator[Any], rows: int, time: str | None = None) -> Iterator
         yield pyarrow.Table.from_batches(held).combine_chunks()
 
 
-def _last_change(times: Any) -> int:
+def _last_change(times: "pa.ChunkedArray") -> int:
     """Find the first of the trailing rows that have the time of the last one."""
     from pyarrow import compute
 
@@ -121,7 +125,7 @@ def _last_change(times: Any) -> int:
     return int(others[-1]) + 1 if len(others) else 0
 
 
-def sort_ties(table: Any, key: str, time: str, values: Sequence[str]) -> Any:
+def sort_ties(table: "pa.Table", key: str, time: str, values: Sequence[str]) -> "pa.Table":
     """Sort rows with the same key and time by their values, so that their order does not depend on that of arrival.
 
     Args:

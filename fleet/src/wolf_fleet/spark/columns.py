@@ -1,13 +1,17 @@
 """Validation of Spark data frames, and the schema of results."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wolf import validation
 from wolf.online.bank.arrow_batches import filter_batches
 from wolf.online.bank.bank import Bank
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 INSTALL = "run pip install './fleet[spark]' in a clone of the repository"
 MISSING = f"wolf_fleet.spark needs PySpark 4 and Java 17 or later: {INSTALL}"
@@ -33,10 +37,10 @@ def require_protobuf() -> None:
     del google, pandas
 
 
-def check(df: Any, key: str, time: str, value: str | Sequence[str], streaming: bool) -> tuple[str, ...]:
+def check(df: "DataFrame", key: str, time: str, value: str | Sequence[str], streaming: bool) -> tuple[str, ...]:
     """Validate a data frame and column names; return the names of the value columns."""
     require_spark()
-    if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
+    if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):  # frames of other libraries have neither
         raise ValueError(f"df must be a Spark DataFrame; got {validation.short_repr(df)}")
     if bool(df.isStreaming) != streaming:
         right, kind = ("filter", "a table") if streaming else ("stream", "a stream")
@@ -51,7 +55,9 @@ def check(df: Any, key: str, time: str, value: str | Sequence[str], streaming: b
     return names
 
 
-def result_schema(df: Any, bank: Bank, key: str, time: str, values: tuple[str, ...], level: float) -> Any:
+def result_schema(
+    df: "DataFrame", bank: Bank, key: str, time: str, values: tuple[str, ...], level: float
+) -> "StructType":
     """Return the columns of a data frame followed by the result columns, as a `StructType`.
 
     Errors of the columns or the model are raised here, before anything runs.

@@ -8,7 +8,7 @@ import dataclasses
 import pickle
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wolf import validation
 from wolf.interfaces import Filter
@@ -18,12 +18,16 @@ from wolf_fleet.datasets import bank_job, dataset_job, executors, filesystem, wo
 from wolf_fleet.spark import columns
 from wolf_fleet.spark.workers import freeze
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
 MODES = ("error", "resume", "overwrite")
 TASK_MEMORY_BYTES = 2**30
 
 
 def filter_parquet(
-    spark: Any,
+    spark: "SparkSession",
     source: str | PathLike[str],
     destination: str | PathLike[str],
     *,
@@ -68,7 +72,7 @@ def filter_parquet(
         Counts of rows, keys and outliers; `parts` has them per file.
     """
     columns.require_spark()
-    if not hasattr(spark, "range"):
+    if not hasattr(spark, "range"):  # a session of Spark or of Spark Connect: they share no class
         raise ValueError(f"spark must be a SparkSession; got {validation.short_repr(spark)}")
     validation.choice("mode", mode, MODES)
     validation.boolean("shuffle", shuffle)
@@ -79,11 +83,11 @@ def filter_parquet(
     executor = SparkExecutor(spark, num_tasks, memory)
     if mode == "error" and out.exists() and (not out.is_folder() or out.list(deep=True)):
         raise ValueError(f'{out} exists; choose another folder, or use mode="overwrite" or mode="resume"')
-    how: dict[str, Any] = {"overwrite": mode == "overwrite", "whole_keys": not shuffle}
-    return dataset_job.run(location, out, key, job, settings, executor, **how)
+    overwrite = mode == "overwrite"
+    return dataset_job.run(*(location, out, key, job, settings, executor), overwrite=overwrite, whole_keys=not shuffle)
 
 
-def _num_cores(spark: Any) -> int:
+def _num_cores(spark: "SparkSession") -> int:
     """Return the number of tasks that a session runs at the same time."""
     try:
         return int(spark.sparkContext.defaultParallelism)
@@ -100,7 +104,7 @@ class SparkExecutor:
         memory: bytes that each may use.
     """
 
-    def __init__(self, spark: Any, count: int, memory: float) -> None:
+    def __init__(self, spark: "SparkSession", count: int, memory: float) -> None:
         self.spark, self.count = spark, count
         self.row_memory = executors.row_memory(validation.positive_number("memory", memory), 1)
 
@@ -128,7 +132,7 @@ class TaskRunner:
 
     packed: tuple[bytes, ...]
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         """Run tasks; return permanent errors as text, and raise others so that Spark repeats the task."""
         import pyarrow
 

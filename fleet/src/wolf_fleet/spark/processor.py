@@ -1,15 +1,21 @@
 """Stateful processor that Spark runs for each bucket of keys of a stream: pending rows and a bank, both as bytes."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 from pyarrow import compute, ipc
 from pyspark.sql.streaming import StatefulProcessor
 
+from wolf.interfaces import Filter
 from wolf.online.bank.arrow_batches import filter_batches
 from wolf.online.bank.bank import Bank
+from wolf.statespace import Model
 from wolf_fleet.spark.workers import freeze
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
 
 class BucketProcessor(StatefulProcessor):
@@ -24,27 +30,33 @@ class BucketProcessor(StatefulProcessor):
         names: of the output columns.
     """
 
-    def __init__(self, model: Any, method: Any, columns: tuple[str, ...], step: float, level: float, names: list[str]):
+    def __init__(
+        self, model: Model, method: Filter, columns: tuple[str, ...], step: float, level: float, names: list[str]
+    ):
         self.model, self.method, self.columns, self.step, self.level = model, method, columns, step, level
         self.names = names
 
-    def init(self, handle: Any) -> None:
+    def init(self, handle: "StatefulProcessorHandle") -> None:
         """Declare the two state variables."""
         self.handle = handle
         self.pending = handle.getValueState("waiting", "rows binary")
         self.states = handle.getValueState("states", "bank binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+    def handleInputRows(
+        self, key: object, rows: "Iterator[pd.DataFrame]", timerValues: "TimerValues"
+    ) -> "Iterator[pd.DataFrame]":
         """Insert the rows of a micro-batch; filter the rows that the watermark has passed."""
         arrived = [pyarrow.Table.from_pandas(frame[list(self.columns)], preserve_index=False) for frame in rows]
         yield from self._process(arrived, timerValues.getCurrentWatermarkInMs())
         freeze()
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+    def handleExpiredTimer(
+        self, key: object, timerValues: "TimerValues", expiredTimerInfo: object
+    ) -> "Iterator[pd.DataFrame]":
         """Filter the rows that the watermark has passed, in a bucket without new rows."""
         yield from self._process([], timerValues.getCurrentWatermarkInMs())
 
-    def _process(self, arrived: list[Any], watermark: int) -> Iterator[Any]:
+    def _process(self, arrived: list[pyarrow.Table], watermark: int) -> "Iterator[pd.DataFrame]":
         held = read(self.pending.get()) if self.pending.exists() else None
         tables = [table for table in (held, *arrived) if table is not None and table.num_rows]
         if not tables:
@@ -64,7 +76,7 @@ class BucketProcessor(StatefulProcessor):
         if released.num_rows:
             yield self._filter(released)
 
-    def _filter(self, rows: Any) -> Any:
+    def _filter(self, rows: pyarrow.Table) -> "pd.DataFrame":
         """Filter rows and store the states."""
         key, micros, *values = self.columns
         rows = rows.sort_by([(name, "ascending") for name in (micros, *values)])
@@ -82,7 +94,7 @@ class BucketProcessor(StatefulProcessor):
         return frame.astype({name: object for name in frame.columns if frame[name].dtype.kind not in "fib"})
 
 
-def write(table: Any) -> bytes:
+def write(table: pyarrow.Table) -> bytes:
     """Serialise a table."""
     sink = pyarrow.BufferOutputStream()
     with ipc.new_stream(sink, table.schema) as writer:
@@ -90,6 +102,6 @@ def write(table: Any) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def read(state: Any) -> Any:
+def read(state: tuple) -> pyarrow.Table:
     """Deserialise the table in a state variable."""
     return ipc.open_stream(bytes(state[0])).read_all()

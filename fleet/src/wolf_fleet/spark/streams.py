@@ -5,13 +5,16 @@ source position and output together; after a crash it repeats a micro-batch from
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wolf import validation
 from wolf.interfaces import Filter
 from wolf.online.bank.bank import Bank
 from wolf.statespace import Model
 from wolf_fleet.spark import columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 STATE_STORE_SETTING = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -21,7 +24,7 @@ BUCKET_COLUMN = "wolf_bucket"
 
 
 def stream(
-    df: Any,
+    df: "DataFrame",
     *,
     key: str,
     time: str,
@@ -32,7 +35,7 @@ def stream(
     level: float = 0.95,
     allowed_lateness: str = "10 seconds",
     buckets: int = NUM_BUCKETS,
-) -> Any:
+) -> "DataFrame":
     """Filter the rows of a stream, each key by its own filter, in the order of time.
 
     Exactly once if source and sink can be replayed, as files can: start it with `writeStream` and a checkpoint. The

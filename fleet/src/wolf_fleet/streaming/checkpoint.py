@@ -7,14 +7,17 @@ then replaces the manifest. Anything that the manifest does not name was not com
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from wolf.online.bank import key_index
 from wolf.online.bank.bank import Bank
 from wolf.runtime import checkpoints
-from wolf_fleet.streaming.row_parser import RowBatch
+from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STREAM_FORMAT, SERVICE_FORMAT, VERSION = "wolf-stream", "wolf-service", 2
 MANIFEST = "manifest.json"
@@ -31,13 +34,13 @@ class CheckpointStore:
         owner: format name in the manifest, so that a service does not resume the state of a stream or vice versa.
     """
 
-    def __init__(self, state: Path, out: Path, format: str, settings: dict[str, Any], owner: str = STREAM_FORMAT):
+    def __init__(self, state: Path, out: Path, format: str, settings: JsonObject, owner: str = STREAM_FORMAT):
         self.state, self.out, self.format, self.owner = state, out, format, owner
         self.settings = settings | {"format": format, "out": str(out.resolve())}
         for folder in (state, out):
             checkpoints.make_folder(folder)
         self._lock = checkpoints.hold(state / "lock", f"another process is running a stream with the state {state}")
-        self.manifest: dict[str, Any] = {"epoch": 0, "parts": 0, "oldest": 1}
+        self.manifest: JsonObject = {"epoch": 0, "parts": 0, "oldest": 1}
         try:
             self._recover()
         except BaseException:
@@ -127,8 +130,8 @@ class CheckpointStore:
         self,
         bank: Bank,
         pending: RowBatch,
-        table: Any,
-        facts: dict[str, Any],
+        table: "pa.Table",
+        facts: JsonObject,
         extra: dict[str, np.ndarray] | None = None,
         drop: int = 0,
     ) -> None:
@@ -169,12 +172,12 @@ def parts(state: str | os.PathLike[str]) -> list[Path]:
     Args:
         state: folder of its state.
     """
-    manifest = {"oldest": 1} | read_manifest(Path(state), (STREAM_FORMAT, SERVICE_FORMAT))
+    manifest: JsonObject = {"oldest": 1} | read_manifest(Path(state), (STREAM_FORMAT, SERVICE_FORMAT))
     out, suffix = Path(manifest["settings"]["out"]), manifest["settings"]["format"]
     return [out / f"part-{number:08d}.{suffix}" for number in range(manifest["oldest"], manifest["parts"] + 1)]
 
 
-def read_manifest(state: Path, owners: tuple[str, ...]) -> dict[str, Any]:
+def read_manifest(state: Path, owners: tuple[str, ...]) -> JsonObject:
     """Read the manifest of a state folder; raise a `ValueError` if it is missing, damaged or of another format."""
     path = state / MANIFEST
     try:
@@ -193,7 +196,7 @@ def _hidden(part: Path) -> Path:
     return part.with_name(f".{part.name}")
 
 
-def _write(file: Any, table: Any, format: str) -> None:
+def _write(file: BinaryIO, table: "pa.Table", format: str) -> None:
     if format == "csv":
         from pyarrow import csv
 

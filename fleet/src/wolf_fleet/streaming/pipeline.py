@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from wolf.online.bank.bank import Bank
 from wolf.online.bank.step import BankStep
 from wolf.results import count
 from wolf_fleet.streaming.reorder_buffer import ReorderBuffer, newest_before
-from wolf_fleet.streaming.row_parser import Columns, RowBatch
+from wolf_fleet.streaming.row_parser import Columns, JsonObject, RowBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TOTALS = ("rows", "used", "outliers", "late", "repeated", "unreadable")
 
@@ -105,12 +108,12 @@ class Pipeline:
         self.dated: bool | None = None  # whether times are dates; known from the first row on
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Counts and clock to store with a checkpoint, besides the states and the pending rows."""
         latest = None if math.isinf(self.buffer.latest) else self.buffer.latest
-        return {"latest": latest, "dated": self.dated} | {name: getattr(self.counts, name) for name in TOTALS}
+        return {"latest": latest, "dated": self.dated} | {name: vars(self.counts)[name] for name in TOTALS}
 
-    def resume(self, pending: RowBatch | None, facts: dict[str, Any]) -> None:
+    def resume(self, pending: RowBatch | None, facts: JsonObject) -> None:
         """Continue after an earlier run.
 
         Args:
@@ -188,12 +191,12 @@ class Pipeline:
         self.counts.outliers += int(outlier.any(axis=1).sum() if outlier.ndim == 2 else outlier.sum())
         return FilteredRows(rows, stepped) if len(rows.keys) else None
 
-    def table(self, filtered: FilteredRows) -> Any:
+    def table(self, filtered: FilteredRows) -> "pa.Table":
         """Combine filtered rows and their results into a pyarrow table."""
         import pyarrow
 
         rows, columns, dated = filtered.rows, self.columns, bool(self.dated)
-        cells: dict[str, Any] = {columns.key: pyarrow.array(rows.keys, pyarrow.string())}
+        cells: dict[str, object] = {columns.key: pyarrow.array(rows.keys, pyarrow.string())}
         if columns.time is not None:
             stamps = np.round(rows.times * 1e6).astype("datetime64[us]") if dated else rows.times
             cells[columns.time] = pyarrow.array(stamps, pyarrow.timestamp("us", "UTC") if dated else pyarrow.float64())

@@ -5,9 +5,13 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+
+Cell = Any  # of a CSV line or a JSON object, before it is checked
+JsonObject = dict[str, Any]  # decoded
+LineT = TypeVar("LineT")  # a line of text, or a decoded JSON object
 
 DELIMITERS = ",;\t|"
 MIN_LINES_FOR_ARROW = 200  # below this the fixed cost of Arrow's CSV reader exceeds the gain
@@ -70,9 +74,9 @@ class RowParser:
         self.example = ""
         self.csv_layout: tuple[str, list[int], int] | None = None  # delimiter, positions of the columns, cells per line
         self.has_header = not head.lstrip().startswith("{")
-        self.cells: Callable[[str], Sequence[Any]] = self._csv(head, source) if self.has_header else self._json
+        self.cells: Callable[[str], Sequence[Cell]] = self._csv(head, source) if self.has_header else self._json
 
-    def _csv(self, head: str, source: str) -> Callable[[str], Sequence[Any]]:
+    def _csv(self, head: str, source: str) -> Callable[[str], Sequence[Cell]]:
         found: list[str] = []
         for delimiter in DELIMITERS:
             names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter), [])]
@@ -95,10 +99,10 @@ class RowParser:
 
         return cells
 
-    def _json(self, line: str) -> list[Any]:
+    def _json(self, line: str) -> list[Cell]:
         return self._object(json.loads(line))
 
-    def _object(self, read: dict[str, Any]) -> list[Any]:
+    def _object(self, read: JsonObject) -> list[Cell]:
         return [read[name] if name == self.columns.key else read.get(name) for name in self.columns.names]
 
     def parse(self, lines: list[str]) -> tuple[RowBatch, int]:
@@ -112,11 +116,11 @@ class RowParser:
             return batch, 0
         return self._parse_each([line for line in lines if line and not line.isspace()], self.cells)
 
-    def parse_objects(self, objects: list[Any]) -> tuple[RowBatch, int]:
+    def parse_objects(self, objects: list[JsonObject]) -> tuple[RowBatch, int]:
         """Parse decoded JSON objects; returns the same as `parse`."""
         return self._parse_each(objects, self._object)
 
-    def _parse_each(self, lines: list[Any], read: Callable[[Any], Sequence[Any]]) -> tuple[RowBatch, int]:
+    def _parse_each(self, lines: Sequence[LineT], read: Callable[[LineT], Sequence[Cell]]) -> tuple[RowBatch, int]:
         keys, times, values = [], [], []
         unreadable = 0
         first = 1 if self.columns.time is None else 2
@@ -192,7 +196,7 @@ class RowParser:
         self.dated = False if self.columns.time is not None else self.dated
         return RowBatch(keys, times, np.column_stack(read))
 
-    def _time(self, cell: Any) -> float:
+    def _time(self, cell: Cell) -> float:
         """Parse a number, or an ISO 8601 date as seconds since 1970 (UTC without a zone); all must be of one kind."""
         try:
             time, dated = float(cell), False
@@ -207,13 +211,13 @@ class RowParser:
         return time
 
 
-def _key(cell: Any) -> str:
+def _key(cell: Cell) -> str:
     if type(cell) not in (str, int) or not (text := str(cell).strip()) or REPLACEMENT_CHARACTER in text:
         raise ValueError("the key is not text")
     return text
 
 
-def _number(cell: Any) -> float:
+def _number(cell: Cell) -> float:
     """Parse a number; empty, null and NaN are missing."""
     if cell is None or cell == "":
         return math.nan

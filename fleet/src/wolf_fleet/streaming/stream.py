@@ -4,7 +4,7 @@ import time as clocks
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wolf import validation
 from wolf.online.bank.bank import Bank
@@ -14,6 +14,9 @@ from wolf_fleet.streaming.checkpoint import CheckpointStore
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
 from wolf_fleet.streaming.row_parser import RowParser
 from wolf_fleet.streaming.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BATCH_ROWS = 100_000  # rows per commit: writing 1e5 states then costs less than filtering the rows
 COMMIT_SECONDS = 5.0  # after which rows are committed if fewer have arrived
@@ -151,7 +154,7 @@ class _StreamRun:
         counts.example, self.pipeline.dated = self.parser.example, self.parser.dated
         return self.pipeline.process(rows)
 
-    def _commit(self, tables: list[Any]) -> None:
+    def _commit(self, tables: list["pa.Table"]) -> None:
         import pyarrow
 
         position = self.source.position

@@ -4,14 +4,17 @@
 longer than filtering a hundred thousand rows, and 30 MB.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wolf.cleaning.io.table import pyarrow
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def numbers(column: Any, kind: str, blank: float) -> np.ndarray:
+
+def numbers(column: "pa.Array | pa.ChunkedArray", kind: str, blank: float) -> np.ndarray:
     """Convert a column to an array, chunk by chunk, so that a long one is never in memory twice.
 
     Args:
@@ -27,9 +30,11 @@ def numbers(column: Any, kind: str, blank: float) -> np.ndarray:
     from pyarrow import compute
 
     whole, first = np.empty(len(column), kind), 0
-    for chunk in getattr(column, "chunks", [column]):
+    for chunk in _chunks(column):
         place = whole[first : first + len(chunk)]
-        cast = compute.cast(chunk, getattr(pyarrow(), kind)(), safe=kind != "float64")  # 2**60 is rounded, as in text
+        cast = compute.cast(
+            chunk, pyarrow().type_for_alias(kind), safe=kind != "float64"
+        )  # 2**60 is rounded, as in text
         if len(chunk) > cast.null_count:
             place[:] = np.frombuffer(cast.buffers()[1], kind, len(cast), cast.offset * place.itemsize)
         if cast.null_count:
@@ -38,7 +43,7 @@ def numbers(column: Any, kind: str, blank: float) -> np.ndarray:
     return whole
 
 
-def nulls(column: Any) -> np.ndarray:
+def nulls(column: "pa.Array | pa.ChunkedArray") -> np.ndarray:
     """Find the null entries of a column.
 
     Example:
@@ -47,14 +52,14 @@ def nulls(column: Any) -> np.ndarray:
         array([False,  True, False])
     """
     found = [np.zeros(0, bool)]
-    for chunk in getattr(column, "chunks", [column]):
+    for chunk in _chunks(column):
         null = chunk.is_null()
         bits = np.unpackbits(np.frombuffer(null.buffers()[1], np.uint8), bitorder="little") if len(null) else found[0]
         found.append(bits[null.offset : null.offset + len(null)].astype(bool))
     return np.concatenate(found)
 
 
-def from_numpy(array: np.ndarray) -> Any:
+def from_numpy(array: np.ndarray) -> "pa.Array":
     """Convert an array of floats, booleans or ASCII text, (rows,), to pyarrow; NaN becomes null.
 
     Example:
@@ -72,7 +77,7 @@ def from_numpy(array: np.ndarray) -> Any:
     return arrow.Array.from_buffers(arrow.float64(), len(array), [present, arrow.py_buffer(floats)])
 
 
-def _ascii_text(array: np.ndarray) -> Any:
+def _ascii_text(array: np.ndarray) -> "pa.Array":
     """Convert ASCII text byte by byte."""
     arrow = pyarrow()
     ends = np.concatenate([[0], np.cumsum(np.char.str_len(array))]).astype(np.int32)
@@ -80,5 +85,9 @@ def _ascii_text(array: np.ndarray) -> Any:
     return arrow.Array.from_buffers(arrow.string(), len(array), [None, arrow.py_buffer(ends), arrow.py_buffer(letters)])
 
 
-def _bits(booleans: np.ndarray) -> Any:
+def _chunks(column: "pa.Array | pa.ChunkedArray") -> list["pa.Array"]:
+    return getattr(column, "chunks", [column])  # an array of pyarrow has no chunks
+
+
+def _bits(booleans: np.ndarray) -> "pa.Buffer":
     return pyarrow().py_buffer(np.packbits(booleans, bitorder="little"))

@@ -3,7 +3,10 @@
 import csv
 import re
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DELIMITERS = (";", "\t", "|", ",")  # in order of preference: a comma may also be part of a number
 SPACES = " "  # columns separated by spaces, which are replaced by tabs before parsing
@@ -43,7 +46,7 @@ class Dialect(NamedTuple):
     notes: list[str]
 
 
-def check_text(name: str, content: Any) -> None:
+def check_text(name: str, content: "pa.Buffer") -> None:
     """Raise an error for a file of another format, or a binary file."""
     head = _without_mark(content.slice(0, min(content.size, HEAD_BYTES)).to_pybytes())
     if not head.strip() and content.size <= HEAD_BYTES:
@@ -57,7 +60,7 @@ def check_text(name: str, content: Any) -> None:
         raise ValueError(f"{name} is not a csv table that can be read: it contains bytes that are no text")
 
 
-def to_utf8(content: Any) -> tuple[bytes, str]:
+def to_utf8(content: "pa.Buffer") -> tuple[bytes, str]:
     """Convert a text to UTF-8, from the encoding of its byte order mark, or else from Windows-1252.
 
     Returns:
@@ -77,7 +80,7 @@ def to_utf8(content: Any) -> tuple[bytes, str]:
     raise AssertionError("latin-1 decodes every byte")
 
 
-def detect(name: str, content: Any, header: bool, skip: int | None, comment: str | None) -> Dialect:
+def detect(name: str, content: "pa.Buffer", header: bool, skip: int | None, comment: str | None) -> Dialect:
     """Detect the dialect of a UTF-8 text.
 
     Args:
@@ -125,7 +128,7 @@ def _without_mark(head: bytes) -> bytes:
     return head.removeprefix(b"\xef\xbb\xbf")
 
 
-def _lines(content: Any) -> tuple[list[_Line], bool]:
+def _lines(content: "pa.Buffer") -> tuple[list[_Line], bool]:
     """Split the head of a text into lines with byte offsets; and whether the head is the whole text."""
     head = content.slice(0, min(content.size, HEAD_BYTES)).to_pybytes()
     complete = content.size <= HEAD_BYTES

@@ -4,12 +4,15 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from wolf.cleaning.io import csv_dialect
 from wolf.cleaning.io.csv_dialect import Dialect
 from wolf.cleaning.io.table import Table, check_names, pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BLOCK_BYTES = 1 << 17  # of one piece of the second pass; pyarrow reads up to 32 pieces ahead
 MAX_FOOTER_LINES = 20  # below a table
@@ -17,7 +20,9 @@ TAIL_BYTES = 1 << 14  # in which footer lines are searched
 MAX_SHOWN_CHARS = 60  # of a row in a message
 
 
-def read_text(name: str, content: Any, path: str | None, where: tuple[Any, ...], ragged: str) -> Table:
+def read_text(
+    name: str, content: "pa.Buffer", path: str | None, where: tuple[bool, int | None, str | None], ragged: str
+) -> Table:
     """Read a CSV file.
 
     Args:
@@ -39,7 +44,9 @@ def read_text(name: str, content: Any, path: str | None, where: tuple[Any, ...],
         raise
 
 
-def _read_other_encoding(name: str, content: Any, where: tuple[Any, ...], ragged: str) -> Table:
+def _read_other_encoding(
+    name: str, content: "pa.Buffer", where: tuple[bool, int | None, str | None], ragged: str
+) -> Table:
     """Read a text that is not in UTF-8."""
     text, encoding = csv_dialect.to_utf8(content)
     content = pyarrow().py_buffer(text)
@@ -49,7 +56,7 @@ def _read_other_encoding(name: str, content: Any, where: tuple[Any, ...], ragged
     return table._replace(encoding=encoding, notes=(note, *table.notes))
 
 
-def _read(name: str, content: Any, path: str | None, found: Dialect, ragged: str) -> Table:
+def _read(name: str, content: "pa.Buffer", path: str | None, found: Dialect, ragged: str) -> Table:
     from pyarrow import csv as arrow_csv
 
     arrow = pyarrow()
@@ -77,13 +84,13 @@ def _read(name: str, content: Any, path: str | None, found: Dialect, ragged: str
     return Table(name, data, "csv", delimiter, partial(_pieces, open_rows, options), found.above, notes=tuple(notes))
 
 
-def _options(names: list[str], delimiter: str, lines: bool) -> tuple[dict[str, Any], list[Any]]:
+def _options(names: list[str], delimiter: str, lines: bool) -> tuple[dict[str, Any], list["pa.csv.InvalidRow"]]:
     """Build the options of pyarrow, and the list that collects rows with a wrong number of cells."""
     from pyarrow import csv as arrow_csv
 
-    ragged: list[Any] = []
+    ragged: list[pa.csv.InvalidRow] = []
 
-    def keep(row: Any) -> str:
+    def keep(row: "pa.csv.InvalidRow") -> str:
         ragged.append(row)
         return "skip"
 
@@ -95,7 +102,7 @@ def _options(names: list[str], delimiter: str, lines: bool) -> tuple[dict[str, A
     return {"parse_options": arrow_csv.ParseOptions(**parsing), "convert_options": convert}, ragged
 
 
-def _without_comments(rows: Any, mark: str, notes: list[str]) -> bytes | None:
+def _without_comments(rows: "pa.Buffer", mark: str, notes: list[str]) -> bytes | None:
     """Remove comment lines; None if there are none."""
     if not mark:
         return None
@@ -107,7 +114,9 @@ def _without_comments(rows: Any, mark: str, notes: list[str]) -> bytes | None:
     return text
 
 
-def _check_ragged(name: str, ragged_rows: list[Any], rows: Any, found: Dialect, ragged: str) -> list[str]:
+def _check_ragged(
+    name: str, ragged_rows: list["pa.csv.InvalidRow"], rows: "pa.Buffer", found: Dialect, ragged: str
+) -> list[str]:
     """Separate footer lines and comments from rows with a wrong number of cells; an error for the latter."""
     rest = [row for row in ragged_rows if not row.text.lstrip().startswith(csv_dialect.DEFAULT_COMMENT)]
     tail = rows.slice(max(0, rows.size - TAIL_BYTES)).to_pybytes().decode(errors="replace")
@@ -137,14 +146,14 @@ def _check_ragged(name: str, ragged_rows: list[Any], rows: Any, found: Dialect, 
     return notes
 
 
-def _longest(data: Any) -> int:
+def _longest(data: "pa.Table") -> int:
     """Bound the bytes of a row with doubled quotes: a block must contain a whole row."""
     from pyarrow import compute
 
     return sum(2 * (compute.max(compute.binary_length(column)).as_py() or 0) + 4 for column in data.columns)
 
 
-def _pieces(open_rows: Callable[[], Any], options: dict[str, Any]) -> Iterator[Any]:
+def _pieces(open_rows: Callable[[], "pa.NativeFile"], options: dict[str, Any]) -> Iterator["pa.RecordBatch"]:
     """Read a CSV file in pieces."""
     from pyarrow import csv as arrow_csv
 
@@ -176,7 +185,7 @@ class _VerifiedFile(io.FileIO):
         return block
 
 
-def _check_quotes(name: str, content: Any, data: Any) -> None:
+def _check_quotes(name: str, content: "pa.Buffer", data: "pa.Table") -> None:
     """Raise an error for an unclosed quote: an odd number of quotes, and a last cell that spans several lines."""
     last = [column[-1].as_py() for column in data.columns] if data.num_rows else []
     if any("\n" in cell or "\r" in cell for cell in last) and len(re.findall(b'"', content)) % 2:

@@ -1,13 +1,16 @@
 """Date formats other than ISO 8601; the order of day, month and year is inferred from the dates."""
 
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from wolf.cleaning.io.arrow_numpy import nulls, numbers
 from wolf.cleaning.io.number_formats import MISSING_WORDS
 from wolf.cleaning.io.table import pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CLOCK = (
     r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
@@ -52,7 +55,7 @@ class DateFormat(NamedTuple):
     strftime: str
 
 
-def infer_format(cells: list[Any], day_first: bool | None = None, whole: Any = None) -> DateFormat | None:
+def infer_format(cells: list[str], day_first: bool | None = None, whole: "pa.Array | None" = None) -> DateFormat | None:
     """Infer the format of dates; None if they are no dates, or have different formats.
 
     Args:
@@ -82,7 +85,7 @@ def infer_format(cells: list[Any], day_first: bool | None = None, whole: Any = N
     return DateFormat(fitting[0], _strftime(fitting[0], present[0])) if fitting else None
 
 
-def _possible_order(whole: Any) -> str | None:
+def _possible_order(whole: "pa.Array | None") -> str | None:
     """Find the order in which fewer dates of a column are invalid; None if both are equal."""
     if whole is None:
         return None
@@ -135,7 +138,7 @@ def _strftime(kind: str, cell: str) -> str:
     return pattern + ("T" if "T" in cell else " ") + clock
 
 
-def parse(column: Any, kind: str) -> np.ndarray:
+def parse(column: "pa.ChunkedArray", kind: str) -> np.ndarray:
     """Parse text as dates, (rows,) of datetime64[ns]; NaT where it is no date.
 
     Args:
@@ -168,7 +171,7 @@ def parse(column: Any, kind: str) -> np.ndarray:
     return np.where(valid, stamps, np.datetime64("NaT"))
 
 
-def _month_numbers(names: Any) -> np.ndarray:
+def _month_numbers(names: "pa.ChunkedArray") -> np.ndarray:
     """Convert names of months to numbers; 0 for other words."""
     from pyarrow import compute
 
@@ -177,7 +180,7 @@ def _month_numbers(names: Any) -> np.ndarray:
     return numbers(places, "int64", -1) + 1
 
 
-def _integers(text: Any) -> np.ndarray:
+def _integers(text: "pa.ChunkedArray") -> np.ndarray:
     from pyarrow import compute
 
     filled = compute.if_else(compute.equal(text, ""), "0", text)

@@ -1,7 +1,6 @@
 """Dates with year, month, day and so on in separate columns."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +60,7 @@ def _invalid_rows(parts: list[np.ndarray]) -> np.ndarray:
     return np.asarray(bad)
 
 
-def _months(year: np.ndarray, month: np.ndarray) -> Any:
+def _months(year: np.ndarray, month: np.ndarray) -> np.ndarray:
     return ((year - 1970) * 12 + month - 1).astype(int).astype("datetime64[M]")
 
 

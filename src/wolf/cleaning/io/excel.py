@@ -2,14 +2,17 @@
 
 import io
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wolf.cleaning.io.table import Table, pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MISSING_OPENPYXL = 'is an Excel file, which needs openpyxl: pip install "wolf-filter[excel]", or convert it to CSV'
 
 
-def read_excel(name: str, content: Any) -> Table:
+def read_excel(name: str, content: "pa.Buffer") -> Table:
     """Read the first sheet; the first complete row holds the column names.
 
     Args:
@@ -37,7 +40,7 @@ def read_excel(name: str, content: Any) -> Table:
     return Table(name, data, "xlsx", ",", lambda: iter(data.to_batches()), notes=notes)
 
 
-def _column(cells: list[Any]) -> Any:
+def _column(cells: list[Any]) -> "pa.Array":
     """Convert cells to numbers, dates or text."""
     arrow = pyarrow()
     present = [cell for cell in cells if cell is not None]

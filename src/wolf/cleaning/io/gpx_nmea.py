@@ -8,12 +8,15 @@ import re
 from collections.abc import Iterable
 from functools import reduce
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from wolf.cleaning.io.table import Table, pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NMEA = re.compile(rb"\$[A-Z]{2}(GGA|RMC|GSA|GSV|GLL|VTG|ZDA|TXT|GNS|GST),")
 SENTENCE = re.compile(r"\$(?P<body>[A-Z]{2}(?P<kind>GGA|RMC),[^*\r\n]*)(?:\*(?P<sum>[0-9A-Fa-f]{2}))?")
@@ -21,8 +24,10 @@ POINT = {"ele": "altitude", "hdop": "hdop", "vdop": "vdop", "pdop": "pdop", "acc
 CLOCK = re.compile(r"\d{6}(\.\d+)?")
 DAY = np.timedelta64(1, "D")
 
+_Row = dict[str, Any]  # a point of a track: column -> cell
 
-def read_gpx(name: str, content: Any) -> Table:
+
+def read_gpx(name: str, content: "pa.Buffer") -> Table:
     """Read the points of all tracks (or routes) of a GPX file."""
     text = content.to_pybytes()
     if b"<!ENTITY" in text or b"<!DOCTYPE" in text:
@@ -31,7 +36,7 @@ def read_gpx(name: str, content: Any) -> Table:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         raise ValueError(f"{name} is not a GPX file that can be read: {error}") from error
-    rows: list[dict[str, Any]] = []
+    rows: list[_Row] = []
     tracks = [each for each in root.iter() if _tag(each) in ("trk", "rte")]
     for track, element in enumerate(tracks):
         title = next((child.text for child in element if _tag(child) == "name" and child.text), f"track {track + 1}")
@@ -42,13 +47,13 @@ def read_gpx(name: str, content: Any) -> Table:
     return _table(name, rows, "gpx", [])
 
 
-def _tag(element: Any) -> str:
+def _tag(element: ElementTree.Element) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _point(name: str, point: Any) -> dict[str, Any]:
+def _point(name: str, point: Any) -> _Row:
     try:
-        row: dict[str, Any] = {"latitude": float(point.get("lat")), "longitude": float(point.get("lon"))}
+        row: _Row = {"latitude": float(point.get("lat")), "longitude": float(point.get("lon"))}
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} has a point without a latitude and a longitude in degrees") from error
     for child in point.iter():
@@ -78,9 +83,9 @@ def _number(cell: str) -> float:
         return float("nan")
 
 
-def read_nmea(name: str, content: Any) -> Table:
+def read_nmea(name: str, content: "pa.Buffer") -> Table:
     """Read the positions of a log of NMEA sentences; those with a wrong checksum are left out."""
-    rows: list[dict[str, Any]] = []
+    rows: list[_Row] = []
     wrong = 0
     for found in SENTENCE.finditer(content.to_pybytes().decode("ascii", errors="replace")):
         if found["sum"] and reduce(lambda a, b: a ^ b, found["body"].encode("ascii", "replace")) != int(
@@ -99,22 +104,22 @@ def read_nmea(name: str, content: Any) -> Table:
     return _table(name, placed, "nmea", [f"{wrong} sentences with a wrong checksum left out"] if wrong else [])
 
 
-def _gga(cells: list[str]) -> dict[str, Any]:
+def _gga(cells: list[str]) -> _Row:
     if len(cells) < 10 or cells[6] in ("", "0"):  # no fix
         return {}
     return _place(cells[2:6]) | {"hdop": _number(cells[8]), "altitude": _number(cells[9])}
 
 
-def _rmc(cells: list[str]) -> dict[str, Any]:
+def _rmc(cells: list[str]) -> _Row:
     if len(cells) < 10:
         return {}
     date = cells[9] if re.fullmatch(r"\d{6}", cells[9]) else None
     return ({"date": date} if date else {}) | (_place(cells[3:7]) if cells[2] == "A" else {})
 
 
-def _place(cells: list[str]) -> dict[str, Any]:
+def _place(cells: list[str]) -> _Row:
     """Parse degrees and minutes, such as 5230.1234,N,01324.5678,E."""
-    found: dict[str, Any] = {}
+    found: _Row = {}
     for name, cell, side, digits in (("latitude", cells[0], cells[1], 2), ("longitude", cells[2], cells[3], 3)):
         if not re.fullmatch(rf"\d{{{digits + 2}}}(\.\d+)?", cell) or side not in "NSEW":
             return {}
@@ -122,7 +127,7 @@ def _place(cells: list[str]) -> dict[str, Any]:
     return found
 
 
-def _days(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _days(rows: list[_Row]) -> list[_Row]:
     """Combine dates and times of day; without any date, days are counted from 1970."""
     day, before = np.datetime64("1970-01-01"), -1.0
     dates = [row["date"] for row in rows if row["date"]]
@@ -141,7 +146,7 @@ def _days(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _table(name: str, rows: list[dict[str, Any]], kind: str, notes: Iterable[str]) -> Table:
+def _table(name: str, rows: list[_Row], kind: str, notes: Iterable[str]) -> Table:
     arrow = pyarrow()
     names = dict.fromkeys(key for row in rows for key in row)
     columns = {}

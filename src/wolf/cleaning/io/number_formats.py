@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wolf.cleaning.io.table import pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MISSING_WORDS = (  # contents of a missing cell
     *("", "na", "n/a", "n.a.", "nan", "null", "(null)", "none", "nil", "missing", "?", "<na>", "nat", "nd", "n.d."),
@@ -100,7 +103,7 @@ def _decimal(bodies: list[str], delimiter: str) -> tuple[str, bool]:
     return ("," if delimiter != "," and not point else "."), point
 
 
-def parse(column: Any, style: NumberFormat) -> tuple[Any, list[int]]:
+def parse(column: "pa.ChunkedArray", style: NumberFormat) -> tuple["pa.ChunkedArray", list[int]]:
     """Parse text as numbers; other cells become null, and their rows are returned."""
     parsed, bad, first = [], [], 0
     for chunk in column.chunks:
@@ -111,7 +114,7 @@ def parse(column: Any, style: NumberFormat) -> tuple[Any, list[int]]:
     return pyarrow().chunked_array(parsed, pyarrow().float64()), bad
 
 
-def _parse_chunk(chunk: Any, style: NumberFormat) -> tuple[Any, list[int]]:
+def _parse_chunk(chunk: "pa.Array", style: NumberFormat) -> tuple["pa.Array", list[int]]:
     from pyarrow import compute
 
     arrow = pyarrow()
@@ -128,7 +131,7 @@ def _parse_chunk(chunk: Any, style: NumberFormat) -> tuple[Any, list[int]]:
     return parsed, compute.indices_nonzero(bad).to_pylist()
 
 
-def _plain(text: Any, style: NumberFormat) -> Any:
+def _plain(text: "pa.Array", style: NumberFormat) -> "pa.Array":
     """Rewrite numbers in plain format; cells in another format become invalid."""
     from pyarrow import compute
 
@@ -146,7 +149,7 @@ def _plain(text: Any, style: NumberFormat) -> Any:
     return text
 
 
-def is_absent(trimmed: Any) -> Any:
+def is_absent(trimmed: "pa.Array") -> "pa.BooleanArray":
     """Find the cells that mark a missing value."""
     from pyarrow import compute
 
@@ -154,7 +157,7 @@ def is_absent(trimmed: Any) -> Any:
     return compute.match_substring_regex(trimmed, f"^(?:{words})$", ignore_case=True)
 
 
-def only(chosen: Any, column: Any) -> Any:
+def only(chosen: "pa.Array", column: "pa.Array") -> "pa.Array":
     """Keep the selected cells; the others become null."""
     from pyarrow import compute
 

@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from typing import Any
+from typing import TextIO
 
 
 def check_apart(inputs: dict[str, str | None], outputs: dict[str, str | None]) -> None:
@@ -15,7 +15,7 @@ def check_apart(inputs: dict[str, str | None], outputs: dict[str, str | None]) -
         inputs: what a file is for -> its path, "-" for standard input, or None.
         outputs: the option -> its path, "-" for standard output, or None.
     """
-    used: dict[Any, str] = {}
+    used: dict[object, str] = {}
     paths = [(what, path, sys.stdin) for what, path in inputs.items()]
     paths += [(what, path, sys.stdout) for what, path in outputs.items()]
     for what, path, standard in paths:
@@ -28,7 +28,7 @@ def check_apart(inputs: dict[str, str | None], outputs: dict[str, str | None]) -
             used[key] = f"{what} {path}"
 
 
-def _identity(path: str, standard: Any) -> Any:
+def _identity(path: str, standard: TextIO) -> object:
     """Compute a key that identifies a file; None for a device."""
     try:
         found = os.fstat(standard.fileno()) if path == "-" else os.stat(path)

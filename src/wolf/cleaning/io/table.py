@@ -1,7 +1,11 @@
 """A table as read from a file, and a second pass over its rows."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MISSING_PYARROW = "Files and tables need pyarrow, a dependency of wolf-filter that is missing here: pip install pyarrow"
 
@@ -21,10 +25,10 @@ class Table(NamedTuple):
     """
 
     name: str
-    data: Any
+    data: "pa.Table"
     kind: str
     delimiter: str
-    reread: Callable[[], Iterator[Any]]
+    reread: Callable[[], Iterator["pa.RecordBatch"]]
     above: int = 1
     encoding: str = "utf-8"
     notes: tuple[str, ...] = ()
@@ -44,9 +48,9 @@ class RowReader:
     def __init__(self, table: Table):
         self.name, self.batches, self.rest = table.name, table.reread(), None
 
-    def read(self, count: int) -> Any:
+    def read(self, count: int) -> "pa.Table":
         """Read the next rows, as a `pyarrow.Table`."""
-        pieces: list[Any] = []
+        pieces: list[pa.Table] = []
         while count:
             if not self.rest:
                 self.rest = next(self.batches, None)
@@ -58,7 +62,7 @@ class RowReader:
         return pyarrow().Table.from_batches(pieces)
 
 
-def pyarrow() -> Any:
+def pyarrow() -> ModuleType:
     """Import pyarrow, or raise an error that names the package."""
     try:
         import pyarrow

@@ -3,12 +3,16 @@
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from wolf.cleaning.io import csv_reader, gpx_nmea
 from wolf.cleaning.io.excel import read_excel
 from wolf.cleaning.io.table import Table, check_names, pyarrow
 from wolf.runtime.checkpoints import is_special
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
@@ -65,7 +69,7 @@ def read_table(
     return table
 
 
-def _map(arrow: Any, path: Path) -> Any:
+def _map(arrow: ModuleType, path: Path) -> "pa.Buffer":
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
@@ -79,7 +83,7 @@ def _map(arrow: Any, path: Path) -> Any:
         return stream.read_buffer()
 
 
-def _unpack(arrow: Any, path: Path, content: Any) -> Any:
+def _unpack(arrow: ModuleType, path: Path, content: "pa.Buffer") -> "pa.Buffer":
     if path.suffix.lower() not in COMPRESSED or not content.size:
         return content
     kind = COMPRESSED[path.suffix.lower()]
@@ -87,7 +91,7 @@ def _unpack(arrow: Any, path: Path, content: Any) -> Any:
         return stream.read_buffer()
 
 
-def _read_binary(name: str, content: Any, kind: str) -> Table:
+def _read_binary(name: str, content: "pa.Buffer", kind: str) -> Table:
     reader = pyarrow().BufferReader(content)
     if kind == "parquet":
         from pyarrow import parquet

@@ -6,11 +6,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wolf.cleaning.io.table import pyarrow
 from wolf.cleaning.io.table_reader import SUFFIXES
 from wolf.runtime.checkpoints import atomic, is_special
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TABLES = (".csv", ".tsv", ".txt", *SUFFIXES, ".gpx")  # suffixes of output files
 ROW_GROUP_ROWS = 131_072  # of a Parquet file
@@ -42,12 +45,14 @@ def check_table(path: str) -> None:
         raise ValueError(f"the suffix of a table must be one of {', '.join(TABLES)}; got {ending} of {path}")
 
 
-def write_table(path: str, data: Any, kind: str | None = None, delimiter: str = ",") -> None:
+def write_table(path: str, data: "pa.Table", kind: str | None = None, delimiter: str = ",") -> None:
     """Write a table as CSV, Parquet or Arrow; as `write_pieces`, with a `pyarrow.Table`."""
     write_pieces(path, data.schema, iter([data]), kind, delimiter, needs_quotes(data, delimiter))
 
 
-def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None, delimiter: str, quoted: bool) -> None:
+def write_pieces(
+    path: str, schema: "pa.Schema", pieces: Iterator["pa.Table"], kind: str | None, delimiter: str, quoted: bool
+) -> None:
     """Write a table as CSV, Parquet or Arrow, piece by piece.
 
     Args:
@@ -71,7 +76,7 @@ def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None
         _write(file, schema, pieces, kind, delimiter, quoted)
 
 
-def needs_quotes(data: Any, delimiter: str) -> bool:
+def needs_quotes(data: "pa.Table", delimiter: str) -> bool:
     """Check whether a text cell contains a delimiter, a quote or a line break."""
     from pyarrow import compute
 
@@ -80,7 +85,9 @@ def needs_quotes(data: Any, delimiter: str) -> bool:
     return any(compute.any(compute.match_substring_regex(text, f'["\n\r{delimiter}]')).as_py() for text in texts)
 
 
-def _write(file: Any, schema: Any, pieces: Iterator[Any], kind: str, delimiter: str, quoted: bool) -> None:
+def _write(
+    file: BinaryIO, schema: "pa.Schema", pieces: Iterator["pa.Table"], kind: str, delimiter: str, quoted: bool
+) -> None:
     arrow = pyarrow()
     if kind == "csv":
         file.write(_header(schema.names, delimiter))
@@ -95,7 +102,7 @@ def _write(file: Any, schema: Any, pieces: Iterator[Any], kind: str, delimiter: 
             writer.write_table(piece)
 
 
-def _merge_small(pieces: Iterator[Any]) -> Iterator[Any]:
+def _merge_small(pieces: Iterator["pa.Table"]) -> Iterator["pa.Table"]:
     """Merge pieces, since each becomes a row group, and small ones are slow to read."""
     waiting, rows = [], 0
     for piece in pieces:
@@ -108,7 +115,7 @@ def _merge_small(pieces: Iterator[Any]) -> Iterator[Any]:
         yield pyarrow().concat_tables(waiting)
 
 
-def _writer(sink: Any, schema: Any, kind: str, delimiter: str, quoted: bool) -> Any:
+def _writer(sink: BinaryIO, schema: "pa.Schema", kind: str, delimiter: str, quoted: bool) -> Any:
     if kind == "parquet":
         from pyarrow import parquet
 

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from wolf.cleaning.io.date_formats import DateFormat
 from wolf.cleaning.io.number_formats import MIN_VALID_SHARE, MISSING_WORDS, is_absent, only
 from wolf.cleaning.io.table import Table, pyarrow
 from wolf.cleaning.io.typed_columns import SAMPLE, column_of, is_number, is_numeric, is_text, where
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
 ZONES = (None, "UTC")  # dates without a time zone, and with one
@@ -98,7 +101,7 @@ def time_column(
         stamps = _to_timestamps(column)
         if stamps is None:
             raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not times")
-        axis = _axis(stamps, "", getattr(column.type, "tz", None) is not None)
+        axis = _axis(stamps, "", getattr(column.type, "tz", None) is not None)  # a date has none
     return in_zone(axis, zone, groups) if zone is not None else axis
 
 
@@ -135,7 +138,7 @@ def is_date_alone(table: Table, name: str) -> bool:
     return is_time(table, name) and not any(":" in cell or len(cell) > len("30 September 2024") for cell in cells)
 
 
-def _join_date_and_clock(column: Any, clock: Any) -> Any:
+def _join_date_and_clock(column: "pa.ChunkedArray", clock: "pa.ChunkedArray") -> "pa.ChunkedArray":
     from pyarrow import compute
 
     text = pyarrow().string()
@@ -145,7 +148,7 @@ def _join_date_and_clock(column: Any, clock: Any) -> Any:
     return pyarrow().chunked_array(compute.binary_join_element_wise(*parts, " "))
 
 
-def _text_axis(table: Table, name: str, column: Any, day_first: bool | None) -> TimeAxis:
+def _text_axis(table: Table, name: str, column: "pa.ChunkedArray", day_first: bool | None) -> TimeAxis:
     sample = column.slice(0, SAMPLE)
     if _to_timestamps(sample) is not None or _mostly_dates(sample):  # no number is a valid date
         return _iso(table, name, column)
@@ -167,11 +170,11 @@ def _text_axis(table: Table, name: str, column: Any, day_first: bool | None) -> 
     return _iso(table, name, column)
 
 
-def _parse_dates(table: Table, name: str, column: Any, date_format: DateFormat) -> TimeAxis:
+def _parse_dates(table: Table, name: str, column: "pa.ChunkedArray", date_format: DateFormat) -> TimeAxis:
     """Parse dates that are not in ISO 8601."""
     from pyarrow import compute
 
-    whole = column.combine_chunks() if hasattr(column, "chunks") else column
+    whole = column.combine_chunks() if hasattr(column, "chunks") else column  # an array of pyarrow has none
     stamps = date_formats.parse(whole, date_format.kind)
     absent = numbers(compute.cast(is_absent(compute.utf8_trim_whitespace(whole)), "int8"), "int64", 1) == 1
     wrong = np.isnat(stamps) & ~absent
@@ -189,7 +192,7 @@ def _parse_dates(table: Table, name: str, column: Any, date_format: DateFormat) 
     return TimeAxis(seconds, origin, False, str(whole[int(np.argmax(known))].as_py()), date_format.strftime)
 
 
-def _compact_format(column: Any) -> DateFormat | None:
+def _compact_format(column: "pa.ChunkedArray") -> DateFormat | None:
     """Infer the format of integers that are dates, such as 20240501."""
     if not pyarrow().types.is_integer(column.type):
         return None
@@ -201,7 +204,7 @@ def _compact_format(column: Any) -> DateFormat | None:
     )
 
 
-def _has_format(sample: Any) -> bool:
+def _has_format(sample: "pa.ChunkedArray") -> bool:
     try:
         return date_formats.infer_format(sample.to_pylist()) is not None
     except LookupError:  # dates with an ambiguous order
@@ -243,7 +246,7 @@ def _is_second_occurrence(local: np.ndarray, twice: np.ndarray, groups: np.ndarr
     return second
 
 
-def _mostly_dates(sample: Any) -> bool:
+def _mostly_dates(sample: "pa.ChunkedArray") -> bool:
     """Check whether most cells start with a date although not all are valid: the others are then bad cells."""
     from pyarrow import compute
 
@@ -253,7 +256,7 @@ def _mostly_dates(sample: Any) -> bool:
     return bool(num_dates > MIN_VALID_SHARE * (len(sample) - absent)) and not _has_format(sample)
 
 
-def _to_timestamps(column: Any) -> Any:
+def _to_timestamps(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     """Convert text or dates to timestamps in nanoseconds; None if that is impossible."""
     arrow = pyarrow()
     for zone in ZONES:
@@ -266,7 +269,7 @@ def _to_timestamps(column: Any) -> Any:
     return None
 
 
-def _stamps_of(chunk: Any, kind: Any) -> Any:
+def _stamps_of(chunk: "pa.Array", kind: "pa.DataType") -> "pa.Array":
     from pyarrow import compute
 
     if is_text(chunk):
@@ -275,7 +278,7 @@ def _stamps_of(chunk: Any, kind: Any) -> Any:
     return compute.cast(chunk, kind)
 
 
-def _iso(table: Table, name: str, column: Any) -> TimeAxis:
+def _iso(table: Table, name: str, column: "pa.ChunkedArray") -> TimeAxis:
     stamps = _to_timestamps(column)
     if stamps is None:
         row = max(_count_convertible(column, pyarrow().timestamp("ns", tz=zone)) for zone in ZONES)
@@ -286,7 +289,7 @@ def _iso(table: Table, name: str, column: Any) -> TimeAxis:
     return _axis(stamps, str(column[0].as_py() or ""), stamps.type.tz is not None)
 
 
-def _count_convertible(column: Any, kind: Any) -> int:
+def _count_convertible(column: "pa.ChunkedArray", kind: "pa.DataType") -> int:
     """Count the cells before the first that cannot be converted to a type."""
     first = 0
     for chunk in column.chunks:
@@ -302,7 +305,7 @@ def _count_convertible(column: Any, kind: Any) -> int:
     return first
 
 
-def _axis(stamps: Any, template: str, zoned: bool) -> TimeAxis:
+def _axis(stamps: "pa.ChunkedArray", template: str, zoned: bool) -> TimeAxis:
     from pyarrow import compute
 
     whole = compute.cast(stamps, pyarrow().timestamp("ns", tz=stamps.type.tz))

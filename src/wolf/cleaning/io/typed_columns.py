@@ -1,7 +1,7 @@
 """Columns as numbers and groups; errors name the row of a bad cell."""
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from wolf.cleaning.io import number_formats
 from wolf.cleaning.io.arrow_numpy import numbers
 from wolf.cleaning.io.number_formats import MIN_VALID_SHARE, MISSING_WORDS, NumberFormat
 from wolf.cleaning.io.table import Table, pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SAMPLE = 1000  # cells from which the type of a column is inferred
 
@@ -66,7 +69,7 @@ def number_column(
     return Numbers(numbers(parsed, "float64", np.nan), bad, absent + marked, style)
 
 
-def group_column(table: Table, name: str) -> tuple[np.ndarray, list[str], Any]:
+def group_column(table: Table, name: str) -> tuple[np.ndarray, list[str], "pa.ChunkedArray"]:
     """Read a column as group numbers, with the labels in order of appearance, and their cells."""
     column, types = column_of(table, name), pyarrow().types
     if types.is_nested(column.type):
@@ -105,7 +108,7 @@ def example(table: Table, name: str) -> str:
     return next((cell for cell in column.to_pylist() if cell and cell.strip().lower() not in MISSING_WORDS), "")
 
 
-def column_of(table: Table, name: str) -> Any:
+def column_of(table: Table, name: str) -> "pa.ChunkedArray":
     """Return a column, with dictionaries and string views decoded."""
     column, types = table.data.column(name), pyarrow().types
     if types.is_dictionary(column.type):
@@ -113,13 +116,13 @@ def column_of(table: Table, name: str) -> Any:
     return column.cast(pyarrow().string()) if types.is_string_view(column.type) else column
 
 
-def is_text(column: Any) -> bool:
+def is_text(column: "pa.ChunkedArray") -> bool:
     """Check whether a column holds text."""
     types = pyarrow().types
     return bool(types.is_string(column.type) or types.is_large_string(column.type))
 
 
-def is_numeric(column: Any) -> bool:
+def is_numeric(column: "pa.ChunkedArray") -> bool:
     """Check whether a column has a numeric type."""
     types = pyarrow().types
     return bool(types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type))
@@ -134,14 +137,16 @@ def where(table: Table, row: int) -> str:
     return f"row {row + 1}" + places.get(table.kind, "")
 
 
-def _style(table: Table, column: Any, decimal: str | None, more: Any = None) -> NumberFormat:
+def _style(
+    table: Table, column: "pa.ChunkedArray", decimal: str | None, more: "pa.ChunkedArray | None" = None
+) -> NumberFormat:
     cells = column.slice(0, SAMPLE).to_pylist()
     if more is not None:
         cells += more.slice(0, SAMPLE).to_pylist()
     return number_formats.infer_format(cells, table.delimiter if table.kind == "csv" else ",", decimal)
 
 
-def _absent(column: Any) -> Counter[str]:
+def _absent(column: "pa.ChunkedArray") -> Counter[str]:
     """Count the words that mark a missing cell, except empty text."""
     from pyarrow import compute
 

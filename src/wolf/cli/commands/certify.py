@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -43,8 +42,11 @@ def run(
     columns: int,
     out: str | None,
     plot: str | None,
-    **how: Any,
-) -> tuple[str, dict[str, Any]]:
+    *,
+    trials: int,
+    steps: int,
+    key: int,
+) -> tuple[str, dict[str, object]]:
     """Certify, write the requested files, and return the summary as text and for JSON.
 
     Args:
@@ -54,10 +56,12 @@ def run(
         columns: number of coordinates.
         out: JSON file of the certificate.
         plot: file of the figure.
-        **how: `trials`, `steps` and the seed `key`.
+        trials: number of random tracks.
+        steps: of each.
+        key: seed.
     """
     model = build_model(spec, filter.parse_settings(settings), columns)
-    found = certify(model, filter.parse_method(method), **how)
+    found = certify(model, filter.parse_method(method), trials=trials, steps=steps, key=key)
     wrote = [path for path in (out, plot) if path is not None]
     if out is not None:
         found.to_json(out)

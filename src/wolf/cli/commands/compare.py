@@ -1,6 +1,6 @@
 """Implementation of `wolf compare` and `wolf tune`: scores of one-step predictions, which need no truth."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -125,7 +125,7 @@ def _score(name: str, done: list[CleanedSeries]) -> MethodScore:
     )
 
 
-def facts(found: Comparison) -> dict[str, Any]:
+def facts(found: Comparison) -> dict[str, object]:
     """Convert a comparison for JSON."""
     best = max(found.methods, key=lambda row: row.score)
     return found._asdict() | {"methods": [row._asdict() for row in found.methods], "best": best.name}

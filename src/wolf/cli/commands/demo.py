@@ -7,7 +7,7 @@ seconds, most of it compilation.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -15,6 +15,10 @@ import numpy as np
 import wolf
 from wolf.plots import tracking
 from wolf.plots.tracking import Track
+from wolf.simulate import OutlierProcess
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 START = np.array([0.0, 0.0, 1.0, 1.0])  # position and velocity, known to the filters up to unit variance
 NOISE_VAR = 10.0
@@ -26,7 +30,7 @@ FILTERS = {KALMAN: "KF", DEFAULT: None, "WoLF": "WoLF", "WoLF-IMQ": "WoLF-IMQ"}
 class Scenario(NamedTuple):
     """A noise process, its description, and the title of its panel if it has one."""
 
-    process: Any
+    process: OutlierProcess | None
     description: str
     title: str | None = None
 
@@ -123,7 +127,9 @@ def make_model() -> wolf.LinearModel:
     return wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=NOISE_VAR, prior=prior)
 
 
-def simulate(model: Any, process: Any, config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def simulate(
+    model: wolf.LinearModel, process: OutlierProcess | None, config: Config
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw states, measurements and outliers, each with a leading trial axis.
 
     The true tracks are the same in every scenario: the key of a trial does not depend on it.
@@ -171,7 +177,7 @@ def table(config: Config, rows: list[DemoRow]) -> str:
     return "\n".join(lines)
 
 
-def picture(config: Config, tracks: list[Track]) -> Any:
+def picture(config: Config, tracks: list[Track]) -> "Figure":
     """Draw the typical runs; a `matplotlib.figure.Figure`."""
     heading = "Outliers displace the Kalman filter; WoLF stays on the path"
     which = f"The run with the median error of the Kalman filter, of {config.trials}."

@@ -4,7 +4,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,14 @@ from wolf.cleaning.options import AUTO
 from wolf.cleaning.retrospective import RETROSPECTIVE
 from wolf.cleaning.sampling import describe_step
 from wolf.inference.registry import make
+from wolf.interfaces import Filter
 from wolf.models.registry import parse
 
 MIN_LARGE_STATES = 32  # states above which a remark is printed before the run
 MAX_LISTED_SERIES = 5  # whose parameters a summary shows one by one
 
 
-def parse_method(spec: str | None) -> Any:
+def parse_method(spec: str | None) -> Filter | None:
     """Parse a method with its options, such as WoLF-TMD or WoLF-TMD:c=9.5.
 
     Example:
@@ -30,7 +30,7 @@ def parse_method(spec: str | None) -> Any:
     if spec is None:
         return None
     name, _, rest = spec.partition(":")
-    options: dict[str, Any] = {}
+    options: dict[str, float | str] = {}
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if not equals:
@@ -185,7 +185,7 @@ def _model_lines(series: Sequence[FittedSeries], how: str) -> list[str]:
     return [_line("model", f"selected for each series: {listed}"), _line("", how)]
 
 
-def facts(loaded: LoadedTable, series: Sequence[FittedSeries], options: Options, wrote: list[str]) -> dict[str, Any]:
+def facts(loaded: LoadedTable, series: Sequence[FittedSeries], options: Options, wrote: list[str]) -> dict[str, object]:
     """Summarise for JSON; arguments as in `summary`."""
     num_weights, flagged = sum(each.num_weights for each in series), sum(each.num_outliers for each in series)
     return {
@@ -209,9 +209,9 @@ def facts(loaded: LoadedTable, series: Sequence[FittedSeries], options: Options,
     }
 
 
-def _series_facts(each: FittedSeries) -> dict[str, Any]:
+def _series_facts(each: FittedSeries) -> dict[str, object]:
     """Summarise one series for JSON."""
-    found: dict[str, Any] = {"label": each.label, "rows": len(each.values)}
+    found: dict[str, object] = {"label": each.label, "rows": len(each.values)}
     found |= {"missing": each.num_missing, "outliers": each.num_outliers}
     found |= {"parameters": dict(each.parameters), "errors": dict(each.fit.errors) if each.fit else {}}
     found |= {"converged": None if each.fit is None else each.fit.converged, "model": each.model}

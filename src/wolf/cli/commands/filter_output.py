@@ -1,7 +1,7 @@
 """Output of `wolf filter`: result columns next to the columns of the input, and forecasts below, written in pieces."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from wolf.cleaning.forecast_rows import ColumnNames
 from wolf.cleaning.frames import RESULT_COLUMNS, result_columns, result_names
 from wolf.cleaning.load import LoadedTable
 from wolf.cleaning.result import replace_outliers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PIECE_ROWS = 65_536  # rows of results in memory that are written at once
 
@@ -35,8 +38,8 @@ def write(
 
 
 def _pieces(
-    loaded: LoadedTable, series: Sequence[FittedSeries], schema: Any, on_progress: Callable[[int], object]
-) -> Iterator[Any]:
+    loaded: LoadedTable, series: Sequence[FittedSeries], schema: "pa.Schema", on_progress: Callable[[int], object]
+) -> Iterator["pa.Table"]:
     rows = io.RowReader(loaded.table)
     prepared = [each for each in series if isinstance(each, PreparedSeries)]
     results = _filter_pieces(loaded, prepared, on_progress) if prepared else _split_results(loaded, series)
@@ -49,7 +52,7 @@ def _pieces(
             yield _forecast_rows(schema, loaded, each, each.forecast)
 
 
-def _schema(loaded: LoadedTable, series: Sequence[FittedSeries]) -> Any:
+def _schema(loaded: LoadedTable, series: Sequence[FittedSeries]) -> "pa.Schema":
     """Append the result columns to the schema of the input."""
     arrow = io.pyarrow()
     schema = loaded.table.data.schema
@@ -93,26 +96,26 @@ def _names(loaded: LoadedTable, each: FittedSeries) -> ColumnNames:
     return result_names(loaded.names, each.columns, set(loaded.table.data.column_names))
 
 
-def _forecast_rows(schema: Any, loaded: LoadedTable, each: FittedSeries, ahead: SeriesForecast) -> Any:
+def _forecast_rows(schema: "pa.Schema", loaded: LoadedTable, each: FittedSeries, ahead: SeriesForecast) -> "pa.Table":
     """Build the rows of a forecast: time, key, mean and intervals; other cells are null."""
     arrow = io.pyarrow()
     names = _names(loaded, each)
-    cells: dict[str, Any] = {}
+    cells: dict[str, object] = {}
     if loaded.parts and loaded.axis is not None:
         parts = io.write_parts(loaded.axis, ahead.times, loaded.parts)
         text = {name: arrow.types.is_string(schema.field(name).type) for name in parts}
         cells |= {name: list(map(str, cell)) if text[name] else cell for name, cell in parts.items()}
     elif loaded.time is not None and loaded.axis is not None:
-        stamps: Any = loaded.axis.write(ahead.times)
+        stamps: Sequence[object] | np.ndarray = loaded.axis.write(ahead.times)
         if not arrow.types.is_string(schema.field(loaded.time).type):
             origin = loaded.axis.origin
             stamps = ahead.times if origin is None else np.round(origin + ahead.times * 1e9).astype("datetime64[ns]")
         cells |= {loaded.time: stamps} if loaded.clock is None else _split_dates(loaded, schema, stamps)
-    if loaded.by is not None and loaded.groups is not None and each.rows is not None:
+    if loaded.by is not None and loaded.keys is not None and loaded.groups is not None and each.rows is not None:
         cells[loaded.by] = loaded.keys.take([int(loaded.groups[each.rows[0]])] * len(ahead.times))
     for k, j in enumerate(each.columns):
-        for quantity in ahead._fields[1:]:
-            cells[names[quantity, j]] = getattr(ahead, quantity)[:, k]
+        for quantity, array in zip(ahead._fields[1:], ahead[1:], strict=True):
+            cells[names[quantity, j]] = array[:, k]
     columns = []
     for field in schema:
         cell = cells.get(field.name)
@@ -122,7 +125,9 @@ def _forecast_rows(schema: Any, loaded: LoadedTable, each: FittedSeries, ahead: 
     return arrow.table(columns, schema=schema)
 
 
-def _split_dates(loaded: LoadedTable, schema: Any, stamps: Any) -> dict[str, Any]:
+def _split_dates(
+    loaded: LoadedTable, schema: "pa.Schema", stamps: Sequence[object] | np.ndarray
+) -> dict[str, list[str]]:
     """Split time stamps into a column of dates and one of times of day."""
     types = io.pyarrow().types
     cells = [str(stamp).replace("T", " ").partition(" ") for stamp in stamps]

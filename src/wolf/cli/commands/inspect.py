@@ -9,6 +9,8 @@ from wolf.cleaning import column_roles, io
 from wolf.cleaning.sampling import Order, describe_step, gaps_of
 from wolf.cli.options import load
 
+Facts = dict[str, Any]  # of a file, for JSON
+
 MAX_SERIES = 1000  # labels of a column that may identify series
 KINDS = {
     "time": "dates",
@@ -21,7 +23,7 @@ KINDS = {
 DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def inspect_file(source: str, options: dict[str, Any]) -> dict[str, Any]:
+def inspect_file(source: str, options: dict[str, Any]) -> Facts:
     """Describe the columns of a file and the plan of `wolf filter` for it.
 
     Args:
@@ -33,7 +35,7 @@ def inspect_file(source: str, options: dict[str, Any]) -> dict[str, Any]:
     given = {"skip": options["skip"], "comment": options["comment"], "ragged": "missing"}
     table = io.read_table(source, not options["no_header"], **given)
     columns = column_roles.describe(table, options["decimal"])
-    found: dict[str, Any] = {
+    found: Facts = {
         "file": source,
         "kind": table.kind,
         "rows": table.data.num_rows,
@@ -49,8 +51,8 @@ def inspect_file(source: str, options: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _column(table: io.Table, column: column_roles.Column, decimal: str | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": column.name, "kind": column.kind, "example": column.example}
+def _column(table: io.Table, column: column_roles.Column, decimal: str | None) -> Facts:
+    facts: Facts = {"name": column.name, "kind": column.kind, "example": column.example}
     if column.kind in ("reading", "latitude", "longitude", "constant", "count", "flag", "identifier", "calendar"):
         numbers = io.number_column(table, column.name, "missing", decimal)
         present = numbers.values[np.isfinite(numbers.values)]
@@ -61,9 +63,9 @@ def _column(table: io.Table, column: column_roles.Column, decimal: str | None) -
     return facts
 
 
-def _plan(source: str, options: dict[str, Any], table: io.Table, columns: list[column_roles.Column]) -> dict[str, Any]:
+def _plan(source: str, options: dict[str, Any], table: io.Table, columns: list[column_roles.Column]) -> Facts:
     loaded = load(source, options | {"quiet": True})  # the progress bar is that of the whole command
-    plan: dict[str, Any] = {
+    plan: Facts = {
         "time": loaded.time,
         "clock": loaded.clock,
         "parts": list(loaded.parts),
@@ -119,7 +121,7 @@ def _series_columns(table: io.Table, columns: list[column_roles.Column]) -> list
     return found
 
 
-def format_text(found: dict[str, Any]) -> str:
+def format_text(found: Facts) -> str:
     """Format the description as text."""
     lines = [f"{found['file']}: {found['rows']:,} rows, {len(found['columns'])} columns ({_describe(found)})", ""]
     width = max(len(column["name"]) for column in found["columns"]) + 2
@@ -143,13 +145,13 @@ def format_text(found: dict[str, Any]) -> str:
     return "\n".join([*lines, *(["", plan["command"]] if "command" in plan else [])])
 
 
-def _describe(found: dict[str, Any]) -> str:
+def _describe(found: Facts) -> str:
     if found["kind"] != "csv":
         return str(found["kind"])
     return f"csv, separated by {DELIMITER_NAMES.get(found['delimiter'], found['delimiter'])}, {found['encoding']}"
 
 
-def _describe_column(column: dict[str, Any]) -> str:
+def _describe_column(column: Facts) -> str:
     kind = KINDS.get(column["kind"]) or column_roles.NOT_FILTERED[column["kind"]]
     parts = [kind]
     if "min" in column:

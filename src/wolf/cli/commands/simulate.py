@@ -1,7 +1,7 @@
 """Implementation of `wolf simulate`: measurements with known truth."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from wolf.cleaning import io
 from wolf.cleaning.gps_tracks import LocalPlane
 from wolf.models import registry
 from wolf.runtime.checkpoints import atomic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PLANE = LocalPlane(52.52, 13.40)  # position of a track in degrees
 START = np.datetime64("2024-05-01T10:00:00")  # of a track, with one second per step
@@ -26,7 +29,7 @@ def simulate(
     size: float,
     missing: float,
     seed: int,
-) -> Any:
+) -> "pa.Table":
     """Simulate a series from a model; a `pyarrow.Table` with time, value, truth and is_outlier.
 
     Args:
@@ -51,13 +54,13 @@ def simulate(
     ys[np.random.default_rng(seed).random(steps) < missing] = np.nan
     arrow = io.pyarrow()
     names = [""] if built.obs_dim == 1 else [f"_{j + 1}" for j in range(built.obs_dim)]
-    made: dict[str, Any] = {"time": np.arange(steps)}
+    made: dict[str, object] = {"time": np.arange(steps)}
     made |= {f"value{name}": arrow.array(ys[:, j], from_pandas=True) for j, name in enumerate(names)}
     made |= {f"truth{name}": truth[:, j] for j, name in enumerate(names)}
     return arrow.table(made | {"is_outlier": drawn.outliers})
 
 
-def write(path: str, table: Any) -> None:
+def write(path: str, table: "pa.Table") -> None:
     """Write a simulated table, or the positions of a track as GPX."""
     if not path.lower().endswith(".gpx"):
         io.write_table(path, table)

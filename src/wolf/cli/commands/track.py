@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def run(loaded: LoadedTable, options: Options, on_progress: Callable[[int], obje
     tracks = []
     for number, label in enumerate(loaded.labels or [""]):
         rows = np.flatnonzero(groups == number)
-        positions: dict[str, Any] = {name: array[rows] for name, array in loaded.place.items()}
+        positions: dict[str, np.ndarray] = {name: array[rows] for name, array in loaded.place.items()}
         times = None if loaded.times is None else loaded.times[rows]
         try:
             track = clean_track(times=times, options=options, label=label, **positions)
@@ -76,7 +75,7 @@ def result_columns(loaded: LoadedTable, tracks: list[CleanedTrack]) -> dict[str,
     return {(f"wolf_{name}" if name in taken else name): array for name, array in added.items()}
 
 
-def _by_row(array: np.ndarray, reduce: Any) -> np.ndarray:
+def _by_row(array: np.ndarray, reduce: Callable[..., np.ndarray]) -> np.ndarray:
     return np.asarray(array if array.ndim == 1 else reduce(array, axis=1))
 
 

@@ -37,6 +37,7 @@ def open_broker(source: str, position: object, follow: bool) -> BrokerSource:
             f"the source must be a file, - or an address that begins with {known}; got {address.scheme}://"
         )
     module, name = CLASSES[address.scheme]
+    # Named in a table, so that only the client library of this broker is imported.
     cls = getattr(import_module(f"wolf_fleet.streaming.brokers.{module}"), name)
     opened: BrokerSource = cls(address, position, follow)
     return opened

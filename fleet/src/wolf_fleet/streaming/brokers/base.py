@@ -1,7 +1,9 @@
 """Base class of broker sources: messages that are JSON objects, each at a position from which reading can resume."""
 
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
+
+PositionT = TypeVar("PositionT")  # of a source: where reading resumes, as JSON
 
 
 class Address(NamedTuple):
@@ -46,7 +48,7 @@ class Address(NamedTuple):
         return f"{self.scheme}://{self.host}{port}/{self.name}"
 
 
-class BrokerSource:
+class BrokerSource(Generic[PositionT]):
     """Messages of a broker as JSON lines, with the interface of `Source`.
 
     Args:
@@ -55,17 +57,17 @@ class BrokerSource:
         follow: wait for more messages at the end.
     """
 
-    def __init__(self, address: Address, position: Any, follow: bool):
+    def __init__(self, address: Address, position: PositionT, follow: bool):
         self.address, self.name, self.follow = address, address.display, follow
-        self.position: Any = position
+        self.position = position
         self.exhausted = False
-        self._ready: list[tuple[Any, str]] = []
+        self._ready: list[tuple[PositionT, str]] = []
 
     def first_line(self) -> str:
         """Return the beginning of a JSON object: messages have no header."""
         return "{"
 
-    def fingerprint(self, position: Any) -> str:
+    def fingerprint(self, position: PositionT) -> str:
         """Return what distinguishes this stream from another one of the same name; empty if the broker has nothing."""
         return ""
 
@@ -88,7 +90,7 @@ class BrokerSource:
         # Line ends inside a message are white space to JSON, except within strings, where JSON does not allow them.
         return [text.replace("\n", " ") for _, text in some]
 
-    def _read(self, max_messages: int, seconds: float) -> list[tuple[Any, str]]:
+    def _read(self, max_messages: int, seconds: float) -> list[tuple[PositionT, str]]:
         """Read the next messages, each with its position."""
         raise NotImplementedError
 

@@ -1,8 +1,11 @@
 """Kafka topics as sources: `kafka://localhost:9092/TOPIC`; each message is a JSON object."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wolf_fleet.streaming.brokers.base import Address, BrokerSource, missing_client
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 TIMEOUT_SECONDS = 10.0  # for an answer of the broker
 MAX_MESSAGES_PER_READ = 10_000
@@ -10,13 +13,13 @@ LINGER_SECONDS = 0.02  # wait for messages after the first one
 GROUP = "wolf"  # the client requires a group; offsets are kept in our manifest and not stored at the broker
 
 
-class KafkaTopic(BrokerSource):
+class KafkaTopic(BrokerSource[dict[str, int]]):
     """A Kafka topic; arguments as in `BrokerSource`. The position is the next offset of each partition.
 
     Rows of one key are in one partition and so in order; how partitions interleave is up to the broker.
     """
 
-    def __init__(self, address: Address, position: Any, follow: bool):
+    def __init__(self, address: Address, position: dict[str, int], follow: bool):
         super().__init__(address, position, follow)
         try:
             import confluent_kafka as kafka
@@ -42,7 +45,7 @@ class KafkaTopic(BrokerSource):
             self.close()
             raise
 
-    def _assign(self, position: Any) -> dict[str, int]:
+    def _assign(self, position: dict[str, int]) -> dict[str, int]:
         """Assign all partitions at the offsets where reading resumes."""
         topic = self._client.list_topics(self.address.name, TIMEOUT_SECONDS).topics[self.address.name]
         if topic.error is not None or not topic.partitions:
@@ -60,11 +63,11 @@ class KafkaTopic(BrokerSource):
         self._offsets = offsets
         return dict(offsets)
 
-    def _read(self, max_messages: int, seconds: float) -> list[tuple[Any, str]]:
+    def _read(self, max_messages: int, seconds: float) -> list[tuple[dict[str, int], str]]:
         # The first answer of the broker takes a while, so before the end is reached an empty read waits too.
         wait = seconds if self.follow else 0.0 if self._at_end() else TIMEOUT_SECONDS
         first = self._client.poll(wait)
-        more: list[Any] = []
+        more: list[Message] = []
         if first is not None and max_messages > 1:
             more = self._client.consume(min(max_messages, MAX_MESSAGES_PER_READ) - 1, LINGER_SECONDS)
         read = []

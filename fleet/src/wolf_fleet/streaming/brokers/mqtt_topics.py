@@ -5,7 +5,6 @@ process is killed, are lost. If rows have times and are sent again, rows that we
 """
 
 import queue
-from typing import Any
 
 from wolf_fleet.streaming.brokers.base import Address, BrokerSource, missing_client
 
@@ -13,10 +12,10 @@ MAX_QUEUED_MESSAGES = 100_000  # beyond these the broker is made to wait
 TIMEOUT_SECONDS = 5.0  # for an answer of the broker
 
 
-class MqttTopic(BrokerSource):
+class MqttTopic(BrokerSource[int]):
     """An MQTT topic; arguments as in `BrokerSource`. The position counts messages; reading cannot resume there."""
 
-    def __init__(self, address: Address, position: Any, follow: bool):
+    def __init__(self, address: Address, position: int, follow: bool):
         super().__init__(address, position, follow)
         try:
             from paho.mqtt import client as mqtt
@@ -24,7 +23,7 @@ class MqttTopic(BrokerSource):
             raise missing_client("mqtt", "paho-mqtt") from None
         if not follow:
             raise ValueError(f"{self.name} has no end: read it with --follow, or follow=True")
-        self._count, self._queue = int(position), queue.Queue[Any](MAX_QUEUED_MESSAGES)
+        self._count, self._queue = int(position), queue.Queue[str | None](MAX_QUEUED_MESSAGES)
         self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
         if address.user is not None:
             self._client.username_pw_set(address.user, address.password)
@@ -39,8 +38,8 @@ class MqttTopic(BrokerSource):
             self.close()
             raise self.connection_error(error) from error
 
-    def _read(self, max_messages: int, seconds: float) -> list[tuple[Any, str]]:
-        read: list[tuple[Any, str]] = []
+    def _read(self, max_messages: int, seconds: float) -> list[tuple[int, str]]:
+        read: list[tuple[int, str]] = []
         while len(read) < max_messages:
             try:
                 text = self._queue.get(timeout=seconds) if not read else self._queue.get_nowait()

@@ -1,9 +1,12 @@
 """NATS JetStream streams as sources: `nats://localhost:4222/NAME`; each message is a JSON object."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wolf_fleet.streaming.brokers.base import Address, BrokerSource, missing_client
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
 
 MAX_MESSAGES_PER_READ = 5000
 TIMEOUT_SECONDS = 5.0  # for an answer of the server
@@ -14,11 +17,12 @@ async def _ignore(error: Exception) -> None:
     """Ignore an error that is raised as well."""
 
 
-class JetStream(BrokerSource):
+class JetStream(BrokerSource[int]):
     """A JetStream stream; arguments as in `BrokerSource`. The position is a sequence number."""
 
-    def __init__(self, address: Address, position: Any, follow: bool):
+    def __init__(self, address: Address, position: int, follow: bool):
         super().__init__(address, position, follow)
+        self._client: Client | None = None
         try:
             import nats
             from nats import errors
@@ -47,8 +51,8 @@ class JetStream(BrokerSource):
             max_reconnect_attempts=0,
             error_cb=_ignore,
         )
-        self._client = await asyncio.wait_for(connecting, TIMEOUT_SECONDS)
-        stream = self._client.jetstream()
+        client = self._client = await asyncio.wait_for(connecting, TIMEOUT_SECONDS)
+        stream = client.jetstream()
         try:
             info = await stream.stream_info(self.address.name)
         except NotFoundError:
@@ -63,11 +67,11 @@ class JetStream(BrokerSource):
         )
         self._consumer = await stream.pull_subscribe("", stream=self.address.name, config=config)
 
-    def fingerprint(self, position: Any) -> str:
+    def fingerprint(self, position: int) -> str:
         """Return the creation time of the stream, which distinguishes it from another one of the same name."""
         return self._created if position else ""
 
-    def _read(self, max_messages: int, seconds: float) -> list[tuple[Any, str]]:
+    def _read(self, max_messages: int, seconds: float) -> list[tuple[int, str]]:
         from nats import errors
 
         try:
@@ -86,7 +90,6 @@ class JetStream(BrokerSource):
 
     def close(self) -> None:
         """Disconnect from the server."""
-        client = getattr(self, "_client", None)
-        if client is not None and not self._loop.is_closed():
-            self._loop.run_until_complete(client.close())
+        if self._client is not None and not self._loop.is_closed():
+            self._loop.run_until_complete(self._client.close())
         self._loop.close()

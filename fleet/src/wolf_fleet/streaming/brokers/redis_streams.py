@@ -1,7 +1,6 @@
 """Redis streams as sources: `redis://localhost:6379/NAME`; an entry has the columns as fields, or JSON in `data`."""
 
 import json
-from typing import Any
 
 from wolf_fleet.streaming.brokers.base import Address, BrokerSource, missing_client
 
@@ -9,10 +8,10 @@ FIRST_ID = "0-0"
 MIN_WAIT_SECONDS = 0.001  # zero would block without limit
 
 
-class RedisStream(BrokerSource):
+class RedisStream(BrokerSource[list]):
     """A Redis stream; arguments as in `BrokerSource`. The position is the id of an entry and the entries up to it."""
 
-    def __init__(self, address: Address, position: Any, follow: bool):
+    def __init__(self, address: Address, position: list, follow: bool):
         super().__init__(address, position or [FIRST_ID, None], follow)
         try:
             import redis
@@ -47,14 +46,14 @@ class RedisStream(BrokerSource):
         elif dropped > self._count or _id_parts(info.get("max-deleted-entry-id", FIRST_ID)) > _id_parts(self._next):
             raise self.retention_error()
 
-    def _read(self, max_messages: int, seconds: float) -> list[tuple[Any, str]]:
+    def _read(self, max_messages: int, seconds: float) -> list[tuple[list, str]]:
         wait = max(round(1000 * seconds), round(1000 * MIN_WAIT_SECONDS)) if self.follow else None
         try:
             found = self._client.xread({self.address.name: self._next}, count=max_messages, block=wait)
         except self._errors as error:
             raise self.connection_error(error) from error
         entries = found[0][1] if isinstance(found, list) and found else next(iter(found.values()))[0] if found else []
-        read: list[tuple[Any, str]] = []
+        read: list[tuple[list, str]] = []
         for number, fields in entries:
             self._next, self._count = number, self._count + 1
             read.append(([number, self._count], fields.get("data") or json.dumps(fields)))
