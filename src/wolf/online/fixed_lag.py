@@ -22,6 +22,7 @@ from wolf.engine import jump_backdating
 from wolf.engine.scan import run_filter
 from wolf.engine.smoother import run_smoother
 from wolf.execution import backend_selection, validate
+from wolf.execution.smoothing import run_program
 from wolf.interfaces import Dtype, Filter, Key, StepInfo
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
@@ -128,9 +129,8 @@ class FixedLag:
         columns = (np.stack(column)[None] for column in zip(*rows, strict=True))
         means, covs, before, before_covs, scales = (np.asarray(column, self.online.dtype) for column in columns)
         beliefs, start = (Gaussian(means, covs), Gaussian(before, before_covs)), now - len(rows) + 1
-        found = native.run_smoother(self._native, *beliefs, None, None, start, scales, self.online.update_first)
-        mean, cov = found.mean[0, 0], found.cov[0, 0]
-        return (mean, cov) if np.isfinite(cov).all() else None
+        found = run_program(self._native, *beliefs, None, None, start, scales, self.online.update_first)
+        return None if found is None else (found.mean[0, 0], found.cov[0, 0])
 
     def _smooth_xla(self, rows: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray]:
         """Smooth the first of the last steps by XLA, padded to one length so that one program is compiled."""
