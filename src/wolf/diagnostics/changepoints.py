@@ -21,6 +21,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import api, validation
 from wolf.beliefs.density import LOG_2PI
@@ -28,9 +29,9 @@ from wolf.engine.measurements import is_unusable
 from wolf.execution import validate
 from wolf.inference.noise.contaminated_gaussian import CERTAIN, match_moments
 from wolf.inference.registry import EKF
-from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, Number, StepInfo, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.pytree import pytree
+from wolf.numerics.pytree import PyTree, pytree
 from wolf.statespace import Model, ParameterModel, time_axes
 from wolf.statespace.array_fields import count
 
@@ -70,7 +71,7 @@ class Changepoints:
 
 def changepoints(
     model: Model,
-    ys: Any,
+    ys: ArrayLike,
     *,
     hazard: float = 0.01,
     min_length: int = 5,
@@ -120,7 +121,7 @@ def changepoints(
     )
 
 
-def _check_arguments(model: Any, hazard: float, outliers: float) -> None:
+def _check_arguments(model: Model, hazard: float, outliers: float) -> None:
     validate.check_model(model)
     if isinstance(model, ParameterModel):
         raise ValueError("changepoints needs a state space model such as wolf.models.local_level; got a ParameterModel")
@@ -143,7 +144,7 @@ class ClutterMixture(NoiseModel):
         log_densities: log density of an outlier, for each measured coordinate, (M,).
     """
 
-    share: Any
+    share: Number
     log_densities: Any
 
     def __call__(self, context: UpdateContext) -> UpdateDecision:
@@ -156,11 +157,11 @@ class ClutterMixture(NoiseModel):
         return match_moments(context, whitened, jnp.clip(odds, -CERTAIN, CERTAIN))
 
 
-def _record_log_density(state: Any, info: Any) -> dict[str, Any]:
+def _record_log_density(state: PyTree, info: StepInfo) -> dict[str, Any]:
     return {"log_density": info.log_likelihood}
 
 
-def _segment_evidence(model: Any, ys: np.ndarray, max_steps: int, share: float) -> np.ndarray:
+def _segment_evidence(model: Model, ys: np.ndarray, max_steps: int, share: float) -> np.ndarray:
     """Compute log p(y_s ... y_{s+n}) for every start s and n < max_steps, (T, max_steps); -inf beyond the end."""
     steps = len(ys)
     method, logs = EKF(), _outlier_densities(model)
@@ -181,7 +182,7 @@ def _segment_evidence(model: Any, ys: np.ndarray, max_steps: int, share: float) 
     return found
 
 
-def _outlier_densities(model: Any) -> np.ndarray:
+def _outlier_densities(model: Model) -> np.ndarray:
     """Compute the log density of an outlier in each coordinate, (M,): uniform over the prior prediction."""
     first = api.filter(model, np.zeros((1, model.obs_dim)), method=EKF())
     return -np.log(OUTLIER_RANGE_STDS * np.sqrt(np.diag(first.innovation_covs[0])))

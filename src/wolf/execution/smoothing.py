@@ -15,7 +15,7 @@ from wolf.interfaces import Linearization
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision, to_dtype
 from wolf.numerics.pytree import cast
-from wolf.statespace import with_matrices
+from wolf.statespace import Model, with_matrices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +36,12 @@ class SmootherTask:
         lengths: steps of each series, (B,), where they differ.
     """
 
-    models: tuple[Any, ...]
+    models: tuple[Model, ...]
     per_series: bool
     linearization: Linearization
     filtered: Gaussian
     predicted: Gaussian
-    start: Any
+    start: int | np.ndarray
     dtype: str
     update_first: bool
     inputs: np.ndarray | None = None

@@ -7,6 +7,7 @@ import numpy as np
 
 from wolf.results import count
 from wolf.results.views import html
+from wolf.statespace import Model
 
 OUTLIER_SHARE_RANGE = (
     1e-4,
@@ -50,7 +51,7 @@ class Fit:
 
     parameters: dict[str, float]
     errors: dict[str, float]
-    model: Any
+    model: Model
     outlier_share: float | None
     outlier_widen: float | None
     score: float

@@ -15,6 +15,8 @@ from typing import Any, dataclass_transform
 import jax
 import numpy as np
 
+PyTree = Any  # any nesting of arrays
+
 _REGISTRY: dict[str, type] = {}
 
 

@@ -23,9 +23,10 @@ from wolf.engine.scan import run_filter
 from wolf.engine.smoother import run_smoother
 from wolf.execution import backend_selection, validate
 from wolf.execution.smoothing import run_program
-from wolf.interfaces import Dtype, Filter, Key, StepInfo
+from wolf.inference.filters import GaussianFilter
+from wolf.interfaces import Dtype, Filter, Key, Linearization, Number, StepInfo
 from wolf.numerics.precision import precision, to_numpy
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.online.online import Online
 from wolf.online.step_info import StepReport
 from wolf.statespace import Model, with_matrices
@@ -182,6 +183,7 @@ class FixedLag:
         rows = np.full((self.lag + 1, len(steps[0].value)), np.nan, steps[0].value.dtype)  # one length, one program
         rows[:length] = np.stack([each.value for each in steps[first:]])
         barred = [(start - first, end - first) for start, end in bursts]
+        assert isinstance(online.method, GaussianFilter)
         method = jump_backdating.with_jumps(
             online.method, [jump - first for jump in jumps], len(rows), now + 1 - length, barred
         )
@@ -210,7 +212,7 @@ class _FilteredStep(NamedTuple):
     """
 
     beliefs: tuple[np.ndarray, ...]
-    before: Any
+    before: PyTree
     value: np.ndarray
     votes: Any
 
@@ -218,30 +220,30 @@ class _FilteredStep(NamedTuple):
 class _FilteredSteps(NamedTuple):
     """Steps that were filtered again, stacked."""
 
-    states: Any
+    states: PyTree
     predicted: Gaussian
     log_liks: np.ndarray
     scales: np.ndarray
     outliers: np.ndarray
 
 
-def _record(state: Any, info: StepInfo) -> _FilteredSteps:
+def _record(state: PyTree, info: StepInfo) -> _FilteredSteps:
     scale: Any = jnp.ones_like(info.log_likelihood) if info.dynamics_scale is None else info.dynamics_scale
     return _FilteredSteps(state, info.predicted, info.log_likelihood, scale, info.outlier)
 
 
 @partial(jax.jit, static_argnames=("update_first",))
 def _smooth_first(
-    model: Any,
-    linearization: Any,
+    model: Model,
+    linearization: Linearization,
     filtered: Gaussian,
     predicted: Gaussian,
-    length: Any,
-    start: Any,
-    scales: Any,
+    length: Number,
+    start: Number,
+    scales: Number,
     *,
     update_first: bool,
-) -> tuple[Any, Any]:
+) -> tuple[PyTree, PyTree]:
     smoothed = run_smoother(
         model, linearization, filtered, predicted, None, length, start, scales, update_first=update_first
     )

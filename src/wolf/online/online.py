@@ -18,10 +18,10 @@ from wolf.execution.backend_selection import BackendOption
 from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
 from wolf.numerics.precision import as_key, precision, to_dtype
-from wolf.numerics.pytree import from_dict, to_dict
+from wolf.numerics.pytree import PyTree, from_dict, to_dict
 from wolf.online.sensor import Sensor
 from wolf.online.step_info import StepReport
-from wolf.online.steppers import make_stepper, overridden_model, time_step
+from wolf.online.steppers import Matrices, make_stepper, overridden_model, time_step
 from wolf.results import count, describe_state
 from wolf.results.views.learned_noise import learned_noise
 from wolf.runtime import checkpoints
@@ -35,7 +35,7 @@ HEADER = ("update_first", "horizon", *checkpoints.HEADER_FIELDS)
 class _RecordedStep(NamedTuple):
     """Arguments of one step and the state before it, so that the step can be repeated."""
 
-    snapshot: Any
+    snapshot: PyTree
     value: np.ndarray
     us: list
     matrices: dict
@@ -76,7 +76,7 @@ class Online:
         update_first: bool = False,
         dtype: Dtype = "float64",
         horizon: int = 0,
-        state: Any = None,
+        state: PyTree = None,
         backend: BackendOption = "auto",
     ):
         horizon = validation.integer("horizon", horizon)
@@ -209,7 +209,9 @@ class Online:
             raise ValueError("give either sensor, or H and R of the step")
         return sensor.changes()
 
-    def _step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+    def _step_fast(
+        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+    ) -> StepReport | None:
         """Advance by the native call alone; None, and nothing done, where arguments have to be validated."""
         if self._call is None:
             return None
@@ -232,7 +234,7 @@ class Online:
         validation.not_negative("dt", dt)
         return {"dt": np.asarray(dt, float), "Q": self.model.dynamics_cov * (float(dt) / usual)}
 
-    def _step_validated(self, y: Any, u: Any, matrices: dict[str, Any], size: int) -> StepReport:
+    def _step_validated(self, y: ArrayLike | None, u: ArrayLike | None, matrices: Matrices, size: int) -> StepReport:
         """Validate the arguments of a step, advance, and record what `late` needs."""
         if self._varies:
             validate.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
@@ -274,11 +276,11 @@ class Online:
         with self._lock:
             return self._stepper.snapshot()
 
-    def unpack(self, snapshot: Any) -> Any:
+    def unpack(self, snapshot: PyTree) -> Any:
         """Convert a snapshot to a state."""
         return self._stepper.unpack(snapshot)
 
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: PyTree) -> None:
         """Replace the state by another one of the same model and method."""
         mine, theirs = self._stepper.state, state
         shapes, given = ([np.shape(leaf) for leaf in jax.tree.leaves(each)] for each in (mine, theirs))
@@ -376,7 +378,7 @@ class Online:
         self._stepper.restore(snapshot)
         self._bind_native_call()
 
-    def _measurement(self, y: Any, size: int) -> np.ndarray:
+    def _measurement(self, y: ArrayLike | None, size: int) -> np.ndarray:
         if type(y) is np.ndarray and y.dtype == self._dtype and y.shape == (size,):
             return y.copy() if self.horizon else y  # the usual case, first
         if y is None:
@@ -388,7 +390,7 @@ class Online:
             raise ValueError(f"y must have shape ({size},) to match the model's obs_cov; got {value.shape}")
         return value if self.dtype == "float64" else to_dtype(value, self.dtype)
 
-    def _inputs(self, u: Any) -> list[Any]:
+    def _inputs(self, u: ArrayLike | None) -> list[np.ndarray]:
         """Validate the input; return it with that of the previous step."""
         if u is None and not self._with_inputs:
             return []

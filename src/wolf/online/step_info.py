@@ -9,6 +9,7 @@ import numpy as np
 
 from wolf.beliefs import Gaussian
 from wolf.interfaces import StepInfo
+from wolf.numerics.pytree import PyTree
 
 Layout = dict[str, tuple[int, tuple[int, ...]]]  # start of each field in the vector, and its shape
 
@@ -35,7 +36,7 @@ def make_layout(info: StepInfo) -> Layout:
 class StepReportRecorder:
     """Recorder of a step's report as one vector."""
 
-    def __call__(self, state: Any, info: StepInfo) -> Any:
+    def __call__(self, state: PyTree, info: StepInfo) -> Any:
         """Pack the report."""
         return pack(info, info.residual.dtype)
 

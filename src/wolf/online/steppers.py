@@ -23,7 +23,7 @@ from wolf.interfaces import Dtype, Filter, State
 from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.numerics.xla_fusion import is_emission_failure, one_kernel
 from wolf.online.step_info import Layout, StepReport, StepReportRecorder, make_layout, pack
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
@@ -69,7 +69,9 @@ class Stepper(Protocol):
     def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: Matrices) -> StepReport:
         """Advance by one measurement, with the matrices given for this step."""
 
-    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+    def step_fast(
+        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+    ) -> StepReport | None:
         """Advance with matrices of known shapes; None, and nothing done, where they have to be validated."""
 
 
@@ -152,7 +154,9 @@ class XlaStepper:
             *self._packed, packed = advance(*params, *self._packed, value, *extras)
             return StepReport(np.asarray(packed), layout)
 
-    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+    def step_fast(
+        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+    ) -> StepReport | None:
         """Return None: matrices of a step are always validated."""
         return None
 
@@ -169,9 +173,9 @@ class XlaStepper:
 
 @lru_cache(maxsize=64)
 def _compile_step(
-    structure: Any,
+    structure: PyTree,
     packing: Packing,
-    state_structure: Any,
+    state_structure: PyTree,
     state_packing: Packing,
     update_first: bool,
     with_inputs: bool,
@@ -260,7 +264,9 @@ class NativeStepper:
         single.advance(np.ascontiguousarray(value), us, report, int(self.state.t) if self._varies else 0)
         return StepReport(report, single.ready.code.facts.described)
 
-    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+    def step_fast(
+        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+    ) -> StepReport | None:
         """Advance with matrices of the shapes of an earlier step, if the native code accepts their values.
 
         Args:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
+from wolf.interfaces import Filter
+from wolf.numerics.pytree import PyTree
 from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States
 
@@ -44,10 +46,10 @@ class Filtered:
         index: labels of the steps, where one series came as a pandas Series or DataFrame.
     """
 
-    saved: Any
-    final: Any
+    saved: PyTree
+    final: PyTree
     model: Any
-    method: Any
+    method: Filter
     settings: dict[str, Any]
     ys: np.ndarray
     missing: int = 0
@@ -306,7 +308,7 @@ class Filtered:
         return filtered_summary.html_page(self)
 
 
-def _cut(saved: Any, piece: Callable[[np.ndarray], np.ndarray]) -> Any:
+def _cut(saved: PyTree, piece: Callable[[np.ndarray], np.ndarray]) -> Any:
     return saved.cut(piece) if isinstance(saved, LazyArrays) else jax.tree.map(piece, saved)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.diagnostics.attack.adversarial_search import (
@@ -22,6 +23,7 @@ from wolf.diagnostics.attack.adversarial_search import (
     squared_distances,
 )
 from wolf.execution import validate
+from wolf.interfaces import Filter, Key
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.results import count, describe_method
@@ -49,7 +51,7 @@ class Attack:
     errors: np.ndarray
     sizes: np.ndarray
     damage: np.ndarray
-    method: Any
+    method: Filter
     limit: float
 
     @property
@@ -74,12 +76,12 @@ class Attack:
 
 def attack(
     model: Model,
-    method: Any,
-    ys: Any,
+    method: Filter,
+    ys: ArrayLike,
     num_outliers: int = 1,
     *,
     size: float | None = None,
-    key: Any = 0,
+    key: Key = 0,
     restarts: int = 16,
 ) -> Attack:
     """Search for the few measurement errors in a series that damage a filter most.
@@ -125,7 +127,7 @@ def attack(
 
 
 def _check_arguments(
-    model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int
+    model: Model, method: Filter, ys: ArrayLike, count: int, size: Any, restarts: int
 ) -> tuple[np.ndarray, Any]:
     method = validate.resolve_method(method, model)
     if method.requirements.key:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from wolf.interfaces import Filter
 from wolf.results.views import html
 from wolf.runtime.checkpoints import atomic
+from wolf.statespace import Model
 
 BASIS_DESCRIPTIONS = {
     "exact": "computed exactly, up to a one-dimensional search",
@@ -85,8 +87,8 @@ class Certificate:
     """
 
     entries: dict[str, CertificateEntry]
-    model: Any
-    method: Any
+    model: Model
+    method: Filter
     title: tuple[str, ...]
     remarks: tuple[str, ...]
     curves: dict[str, Any]
@@ -150,7 +152,7 @@ class Certificate:
         return certificate(self)
 
 
-def _to_json_value(value: Any) -> Any:
+def _to_json_value(value: object) -> Any:
     """Convert arrays to lists, and non-finite numbers to null."""
     if isinstance(value, dict):
         return {key: _to_json_value(each) for key, each in value.items()}

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from wolf.diagnostics.certificate.monte_carlo_trials import Scale, Trials, run_trials, start_trials
+from wolf.interfaces import Filter
+from wolf.numerics.pytree import PyTree
 from wolf.statespace import Model
 
 NUM_LEVELS = 16  # sizes of jumps, or shares of outliers, that are simulated in one batch
@@ -43,11 +45,11 @@ class SteadyState(NamedTuple):
     """
 
     model: Model
-    method: Any
+    method: Filter
     scale: Scale
-    states: Any
-    truths: Any
-    plain: Any
+    states: PyTree
+    truths: PyTree
+    plain: Filter
     converged: bool
     key: Any
     steps: int
@@ -107,7 +109,7 @@ class Breakdown(NamedTuple):
     largest: float
 
 
-def run_to_steady_state(model: Model, method: Any, plain: Any, key: Any, trials: int, steps: int) -> SteadyState:
+def run_to_steady_state(model: Model, method: Filter, plain: Filter, key: Any, trials: int, steps: int) -> SteadyState:
     """Run clean trials from the prior until the covariance of the filter without weights is steady."""
     count = NUM_LEVELS * max(trials, 1)
     run_key, next_key = jax.random.split(key)
@@ -141,7 +143,7 @@ def check_positive_definite(covs: np.ndarray) -> None:
         )
 
 
-def simulate_clean_data(steady: SteadyState, plain: Any) -> CleanDataEfficiency:
+def simulate_clean_data(steady: SteadyState, plain: Filter) -> CleanDataEfficiency:
     """Compare the method with the filter without weights on the same clean data."""
     count = len(steady.truths)
     run = (steady.truths, jax.random.split(steady.key, count), jnp.zeros(count), steady.steps)

@@ -13,9 +13,10 @@ import numpy as np
 from wolf.beliefs import Gaussian
 from wolf.diagnostics.faults.local_smoother import SmoothedWindow
 from wolf.engine.measurements import is_unusable
-from wolf.numerics.pytree import cast
+from wolf.interfaces import Linearization
+from wolf.numerics.pytree import PyTree, cast
 from wolf.results import Filtered
-from wolf.statespace import with_matrices
+from wolf.statespace import Model, with_matrices
 
 MIN_AGREEMENT_PROBABILITY = 1e-4  # p-value below which the past and the future disagree about the state
 MIN_DETECTABLE_SHIFT_STDS = (
@@ -64,9 +65,9 @@ class InnovationRecord:
         repeats: length of the run of equal values that contains each value, (T, M); 0 if it may be chance.
     """
 
-    model: Any
-    linearization: Any
-    inputs: Any
+    model: Model
+    linearization: Linearization
+    inputs: PyTree
     update_first: bool
     ys: np.ndarray
     rejected: np.ndarray

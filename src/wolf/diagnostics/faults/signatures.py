@@ -10,11 +10,12 @@ All other faults are sums of the first kind: a lasting error is a sequence of fa
 """
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wolf.engine import steady_state
+from wolf.statespace import LinearModel
 
 TRUNCATION_TOLERANCE = (
     1e-8  # share of a fault left in the innovations where its signature is truncated; running sums accumulate it
@@ -43,7 +44,7 @@ class FaultSignatures:
         model: linear model with constant matrices.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LinearModel) -> None:
         self.dynamics = np.eye(model.state_dim) if model.F is None else np.asarray(model.F)
         self.obs_matrix = np.asarray(model.H)
         cov = steady_state.steady_state_cov(self.dynamics, self.obs_matrix, np.asarray(model.Q), np.asarray(model.R))

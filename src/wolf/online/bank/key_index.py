@@ -1,6 +1,6 @@
 """Rows of keys: text and integers, looked up one by one or as whole arrays, and keys as arrays for files."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -67,7 +67,7 @@ class KeyIndex(dict[Hashable, int]):
         self._removals += 1  # last: a lookup on another thread that saw the old number has found the old row
         return row
 
-    def try_find(self, keys: Any) -> np.ndarray | None:
+    def try_find(self, keys: Iterable[Hashable]) -> np.ndarray | None:
         """Find the rows of keys by a fast way.
 
         Args:
@@ -155,7 +155,7 @@ class EncodedKeys:
         return len(self.codes)
 
 
-def key_list(keys: Any) -> list[Hashable]:
+def key_list(keys: Iterable[Hashable]) -> list[Hashable]:
     """Convert keys to a list of Python's text and integers, or raise a ValueError.
 
     Args:

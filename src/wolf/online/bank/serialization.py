@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
+from wolf.interfaces import Filter
 from wolf.numerics.pytree import to_dict
 from wolf.runtime import checkpoints
 from wolf.runtime.hashing import fingerprint
+from wolf.statespace import Model
 
 FORMAT = "wolf-bank"
 FORMAT_VERSION = 3
@@ -19,18 +21,18 @@ METADATA_KEY = b"wolf"  # of the schema
 PREFIX_BYTES = 16
 
 
-def make_prefix(model: Any, method: Any, dtype: str) -> bytes:
+def make_prefix(model: Model, method: Filter, dtype: str) -> bytes:
     """Hash model, method, precision and format to the few bytes that precede a single state."""
     identity = {"model": model, "method": method, "dtype": dtype, "version": FORMAT_VERSION}
     return bytes.fromhex(fingerprint(identity))[:PREFIX_BYTES]
 
 
-def make_header(model: Any, method: Any, dtype: str) -> dict[str, Any]:
+def make_header(model: Model, method: Filter, dtype: str) -> dict[str, Any]:
     """Describe what the states of a bank are states of."""
     return checkpoints.make_header(FORMAT, FORMAT_VERSION, model, method, {"dtype": dtype, "method": to_dict(method)})
 
 
-def check_header(where: Any, header: dict[str, Any], model: Any, method: Any, dtype: str) -> None:
+def check_header(where: object, header: dict[str, object], model: Model, method: Filter, dtype: str) -> None:
     """Refuse states of another model, method or precision."""
     checkpoints.check_identity(where, header, model, method)
     if header["dtype"] != dtype:
@@ -43,7 +45,7 @@ def read(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarra
     return checkpoints.read(Path(path), FORMAT, FORMAT_VERSION, checkpoints.HEADER_FIELDS)
 
 
-def to_table(keys: list[Hashable], arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
+def to_table(keys: list[Hashable], arrays: dict[str, np.ndarray], header: dict[str, object]) -> Any:
     """Write states into an Arrow table, as `wolf.Bank.to_arrow` describes it."""
     import pyarrow
 

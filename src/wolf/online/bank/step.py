@@ -12,6 +12,7 @@ from wolf.interfaces import Dtype, Filter, StepInfo
 from wolf.native import run_rows
 from wolf.native.frontend.signature import flatten_model
 from wolf.numerics import linalg
+from wolf.numerics.pytree import PyTree
 from wolf.online.bank import keyed_rows
 from wolf.online.bank.state_table import StateTable
 from wolf.statespace import LinearModel, Model
@@ -52,7 +53,7 @@ class _BankRecorder:
 
     obs_matrix: tuple[tuple[float, ...], ...] | None
 
-    def __call__(self, state: Any, info: StepInfo) -> dict[str, Any]:
+    def __call__(self, state: PyTree, info: StepInfo) -> dict[str, Any]:
         """Select the fields of one step."""
         kept = {"mean": state.mean, "variances": state.variances, "weight": info.weight, "outlier": info.outlier}
         if self.obs_matrix is None or state.cov is None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from wolf.inference.noise.noise_estimate import FAR_FROM_DATA, MAX_OUTLIER_RATE
-from wolf.results.views.learned_noise import told_of
+from wolf.results.views.learned_noise import describe_noise
 from wolf.statespace.array_fields import count
 
 MAX_STANDARDISED = 3.0  # standard deviations at which innovations are clipped before they are correlated
@@ -29,7 +29,7 @@ def remarks(out: Any) -> list[str]:
 
 def _estimated_noise(out: Any) -> list[str]:
     try:
-        first, *more = told_of(out.method, out.learned_noise)
+        first, *more = describe_noise(out.method, out.learned_noise)
     except ValueError:  # the method does not estimate the noise
         return []
     return [f"learned: {first}", *more]
