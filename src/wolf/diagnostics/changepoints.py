@@ -16,11 +16,12 @@ moments; without outliers it is exact for linear models.
 """
 
 import dataclasses
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike
 
 from wolf import api, validation
@@ -145,7 +146,7 @@ class ClutterMixture(NoiseModel):
     """
 
     share: Number
-    log_densities: Any
+    log_densities: PyTree
 
     def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Match the moments of the mixture of the posteriors with and without the measurement."""
@@ -157,7 +158,7 @@ class ClutterMixture(NoiseModel):
         return match_moments(context, whitened, jnp.clip(odds, -CERTAIN, CERTAIN))
 
 
-def _record_log_density(state: PyTree, info: StepInfo) -> dict[str, Any]:
+def _record_log_density(state: PyTree, info: StepInfo) -> dict[str, Array]:
     return {"log_density": info.log_likelihood}
 
 
@@ -201,7 +202,7 @@ def _length_log_probabilities(
 
 
 def _backward(
-    evidence: np.ndarray, log_ends: np.ndarray, log_survives: np.ndarray, join: Any
+    evidence: np.ndarray, log_ends: np.ndarray, log_survives: np.ndarray, join: Callable
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run the backward recursion B(t), with `join` as the sum; also return the most probable end of each segment."""
     steps, max_steps = evidence.shape

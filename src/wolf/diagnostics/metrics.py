@@ -4,7 +4,7 @@ Arrays are (T, D) and (T, D, D), or have leading axes for trials; results are pe
 Missing values (NaN) are ignored.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -182,7 +182,7 @@ def _errors_and_covs(means: ArrayLike, covs: ArrayLike, truth: ArrayLike) -> tup
     return errors, array
 
 
-def _members(members: Any, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _members(members: ArrayLike, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     array, truths = validation.number_array("members", members), validation.number_array("truth", truth)
     if array.ndim < 2 or not array.size:
         raise ValueError(f"members must have shape (..., N, D); got {array.shape}")
@@ -192,7 +192,7 @@ def _members(members: Any, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return array, truths
 
 
-def _check_result(out: Any) -> None:
+def _check_result(out: object) -> None:
     if not isinstance(out, Filtered):
         raise ValueError(f"out must be a result of wolf.filter; got {validation.short_repr(out)}")
 

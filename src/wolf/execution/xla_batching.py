@@ -188,7 +188,12 @@ def call(compiled: Wrapped, *arguments: PyTree, **options: object) -> PyTree:
 
 
 def run_one(
-    model: Model, method: Filter, ys: np.ndarray, us: np.ndarray | None = None, key: Key | None = None, **options: Any
+    model: Model,
+    method: Filter,
+    ys: np.ndarray,
+    us: np.ndarray | None = None,
+    key: Key | None = None,
+    **options: PyTree,
 ) -> tuple[PyTree, PyTree]:
     """Filter one series in one kernel; without fusion where the compiler does not support an operation in it."""
     steps = len(ys)

@@ -5,7 +5,6 @@ kernel for a small model.
 """
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -64,7 +63,7 @@ def _run(
     """Run the filter; return NIS and log density of each row, (T,), and their derivatives, (T, directions)."""
 
     def residuals(model: Model, method: Filter) -> tuple[Array, Array]:
-        def body(state: PyTree, row: tuple) -> tuple[Any, tuple[Array, Array]]:
+        def body(state: PyTree, row: tuple) -> tuple[PyTree, tuple[Array, Array]]:
             y, u, u_before = row
             state, info = scan.step(model, method, state, y, u, update_first=update_first, u_before=u_before)
             return state, (info.nis, info.log_likelihood)
@@ -78,7 +77,7 @@ def _run(
 
 
 def _score_and_derivatives(
-    noise: Any, noise_directions: PyTree, outputs: PyTree, derivatives: PyTree, series: Array, two_part: bool
+    noise: PyTree, noise_directions: PyTree, outputs: PyTree, derivatives: PyTree, series: Array, two_part: bool
 ) -> tuple[Array, Array]:
     nis, log_density = outputs
     if not two_part:

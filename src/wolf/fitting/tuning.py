@@ -32,7 +32,7 @@ from wolf.inference.weights import (
     StudentWeight,
     calibration,
 )
-from wolf.interfaces import Filter, StepInfo
+from wolf.interfaces import Filter, StepInfo, WeightFunction
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import PyTree, cast
 from wolf.statespace import Model
@@ -154,7 +154,7 @@ def tune(
 
 @bounded
 @partial(jax.jit, static_argnames="update_first")
-def _score_candidates(model: Model, candidates: Any, ys: Array, us: Array | None, update_first: bool) -> Array:
+def _score_candidates(model: Model, candidates: PyTree, ys: Array, us: Array | None, update_first: bool) -> Array:
     count = jax.vmap(preprocess)(ys).num_observed
 
     def score_one(method: Filter) -> Array:
@@ -168,7 +168,7 @@ def _record_score(state: PyTree, info: StepInfo) -> tuple[Array, Array]:
     return info.nis, info.log_likelihood
 
 
-def _tuned_weight(method: Filter) -> Any:
+def _tuned_weight(method: Filter) -> WeightFunction | None:
     """Return the weight function that has the threshold."""
     weight = method.noise.weight if isinstance(method.noise, Weighted) else None
     return weight.weight if isinstance(weight, PerCoordinate | PerGroup) else weight
@@ -190,7 +190,7 @@ def _candidate_range(
     return float(low), float(high)
 
 
-def _calibrated_value(weight: Any, model: Model, name: str) -> float:
+def _calibrated_value(weight: WeightFunction | None, model: Model, name: str) -> float:
     if isinstance(weight, StudentWeight) and name == "dof":
         return float(np.asarray(weight.dof))
     if name == "c" and isinstance(weight, IMQ):

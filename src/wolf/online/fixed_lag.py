@@ -9,11 +9,12 @@ filtered again with the jump at the step where the rejections began.
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike
 
 from wolf import native, validation
@@ -114,8 +115,8 @@ class FixedLag:
             state = self.online.state
             scale = np.asarray(1.0 if report.dynamics_scale is None else report.dynamics_scale)
             beliefs = (np.asarray(state.mean), np.asarray(state.cov), *report.predicted, scale)
-            votes = state.memory.consistent if self._backdates else None
-            self._steps.append(_FilteredStep(beliefs, before, value, votes))
+            rejections = state.memory.consistent if self._backdates else None
+            self._steps.append(_FilteredStep(beliefs, before, value, rejections))
             now = int(state.t) - 1
             if self._backdates and report.inflation is not None and report.inflation > 1.0:
                 self._backdate_jump(now)
@@ -150,9 +151,9 @@ class FixedLag:
         If that returns to the state before an earlier jump, both were a burst of consistent outliers.
         """
         steps = list(self._steps)
-        ys, votes = np.stack([each.value for each in steps]), np.stack([each.votes for each in steps])
+        ys, rejections = np.stack([each.value for each in steps]), np.stack([each.rejections for each in steps])
         inflations = np.where(np.arange(len(steps)) < len(steps) - 1, 1.0, np.inf)
-        (starts,) = jump_backdating.possible_starts(votes, inflations, ~np.isnan(ys).all(1))
+        (starts,) = jump_backdating.possible_starts(rejections, inflations, ~np.isnan(ys).all(1))
         first, oldest = min(starts), now + 1 - len(steps)
 
         def log_likelihood(start: int) -> float:
@@ -197,7 +198,9 @@ class FixedLag:
         for i in range(len(self._steps) - first):
             state, before = jax.tree.map(lambda leaf, i=i: leaf[i], (found.states, found.predicted))
             beliefs = (np.asarray(state.mean), np.asarray(state.cov), *before, found.scales[i])
-            self._steps[first + i] = self._steps[first + i]._replace(beliefs=beliefs, votes=state.memory.consistent)
+            self._steps[first + i] = self._steps[first + i]._replace(
+                beliefs=beliefs, rejections=state.memory.consistent
+            )
         self.online.set_state(state)
 
 
@@ -208,13 +211,13 @@ class _FilteredStep(NamedTuple):
         beliefs: filtered mean and covariance, predicted mean and covariance, scale factor of Q.
         before: snapshot of the state before the step, if it may be filtered again.
         value: measurement, (M,).
-        votes: consecutive consistent rejections after the step.
+        rejections: consecutive consistent rejections after the step.
     """
 
     beliefs: tuple[np.ndarray, ...]
     before: PyTree
     value: np.ndarray
-    votes: Any
+    rejections: PyTree
 
 
 class _FilteredSteps(NamedTuple):
@@ -223,12 +226,12 @@ class _FilteredSteps(NamedTuple):
     states: PyTree
     predicted: Gaussian
     log_liks: np.ndarray
-    scales: np.ndarray
+    scales: np.ndarray | Array
     outliers: np.ndarray
 
 
 def _record(state: PyTree, info: StepInfo) -> _FilteredSteps:
-    scale: Any = jnp.ones_like(info.log_likelihood) if info.dynamics_scale is None else info.dynamics_scale
+    scale = jnp.ones_like(info.log_likelihood) if info.dynamics_scale is None else info.dynamics_scale
     return _FilteredSteps(state, info.predicted, info.log_likelihood, scale, info.outlier)
 
 

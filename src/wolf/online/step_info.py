@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.interfaces import StepInfo
@@ -14,7 +15,7 @@ from wolf.numerics.pytree import PyTree
 Layout = dict[str, tuple[int, tuple[int, ...]]]  # start of each field in the vector, and its shape
 
 
-def pack(info: StepInfo, dtype: Any) -> Any:
+def pack(info: StepInfo, dtype: np.dtype) -> Array:
     """Concatenate the fields of a step: to return ten small arrays would take longer than the step."""
     return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(info)])
 
@@ -36,7 +37,7 @@ def make_layout(info: StepInfo) -> Layout:
 class StepReportRecorder:
     """Recorder of a step's report as one vector."""
 
-    def __call__(self, state: PyTree, info: StepInfo) -> Any:
+    def __call__(self, state: PyTree, info: StepInfo) -> Array:
         """Pack the report."""
         return pack(info, info.residual.dtype)
 

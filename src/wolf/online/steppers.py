@@ -5,7 +5,7 @@ those of the model in it.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
@@ -36,7 +36,7 @@ COV_FIELDS = {"R": "obs_cov", "Q": "dynamics_cov"}  # matrices of a step -> fiel
 
 
 class Stepper(Protocol):
-    """What advances the state of an online filter.
+    """Advances the state of an online filter.
 
     Attributes:
         call: native step without matrices of its own, `call(table, y, report) -> bool`; None for XLA.
@@ -160,7 +160,7 @@ class XlaStepper:
         """Return None: matrices of a step are always validated."""
         return None
 
-    def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
+    def _prepare(self, model: Model) -> tuple[Callable, tuple, Layout]:
         """Flatten the model and the method once: to traverse them at each step would cost more than the step."""
         with precision(self.dtype):
             leaves, structure = jax.tree.flatten((cast(model, self.dtype), cast(self.method, self.dtype)))
@@ -226,7 +226,7 @@ class NativeStepper:
         self._settings = (method, dtype, update_first, self._inputs, RECORDER)
         self._usual = native.SingleStep(adapted, *self._settings)
         # Code for other matrices by the names of the given fields; with a sensor's functions by these too.
-        self._others: dict[Any, native.SingleStep] = {}
+        self._others: dict[Hashable, native.SingleStep] = {}
         # Code for other matrices, and the views to write R, H, F and Q to, by which of them are given.
         self._fast: dict[tuple[bool, ...], tuple[native.SingleStep, tuple]] = {}
         self._numbers, self._counts = self._usual.ready.start(1)
@@ -335,7 +335,7 @@ class NativeStepper:
             self._others[key] = single
         return single
 
-    def _reuse(self, key: Any, fields: Matrices) -> native.SingleStep | None:
+    def _reuse(self, key: Hashable, fields: Matrices) -> native.SingleStep | None:
         """Write values into code that was compiled before; None if there is none, or if it refuses them."""
         single = self._others.get(key)
         return single if single is not None and single.overwrite(fields) and single.reprepare() else None
@@ -354,7 +354,7 @@ def time_step(model: Model) -> float | None:
 
     It is the only number of the dynamics, in a field dt, as in the functions of `wolf.models`.
     """
-    dynamics: Any = model.dynamics if isinstance(model, StateSpaceModel) else None
+    dynamics: PyTree = model.dynamics if isinstance(model, StateSpaceModel) else None
     if not dataclasses.is_dataclass(dynamics) or len(jax.tree.leaves(dynamics)) != 1:
         return None
     values = {field.name: getattr(dynamics, field.name) for field in dataclasses.fields(dynamics)}

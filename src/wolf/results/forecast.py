@@ -1,13 +1,17 @@
 """`Forecast`, the result of `wolf.forecast`."""
 
 import dataclasses
-from typing import Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wolf.results.filtered import Filtered, FrameBackend
 from wolf.results.views import data_frame, html
 from wolf.statespace.array_fields import count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
 
 ARRAYS = ("means", "covs", "obs_means", "obs_covs", "lower", "upper")  # with a leading axis for many series
 
@@ -59,7 +63,7 @@ class Forecast:
         parts = [self._columns(i) for i in range(len(self.obs_means))] if many else [self._columns(...)]
         return data_frame.make_frame(parts, backend, self.index if index is None else index)
 
-    def _columns(self, series: Any) -> dict[str, np.ndarray]:
+    def _columns(self, series: int | EllipsisType) -> dict[str, np.ndarray]:
         means = self.obs_means[series]
         deviations = np.sqrt(np.diagonal(self.obs_covs[series], axis1=-2, axis2=-1))
         columns = {"step": np.arange(1, len(means) + 1)}
@@ -69,7 +73,7 @@ class Forecast:
             columns |= {f"lower{tail}": self.lower[series][:, j], f"upper{tail}": self.upper[series][:, j]}
         return columns
 
-    def plot(self, coordinate: int = 0, **options: Any) -> Any:
+    def plot(self, coordinate: int = 0, **options: Any) -> "Figure | SubFigure":
         """Draw past and forecast of one coordinate; returns a `matplotlib.figure.Figure`.
 
         Args:

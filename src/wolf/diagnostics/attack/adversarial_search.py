@@ -4,7 +4,7 @@ Errors are given as points in units of the innovation covariance of the clean ru
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ CHANGES_PER_START, ELITE_STARTS = 16, 8  # changes per start and round, and star
 SERIES_PER_BATCH = 64  # contaminated series that are filtered in one batch
 
 
-Target = tuple[Model, Any]  # model and attacked method, cast to float64
+Target = tuple[Model, Filter]  # model and attacked method, cast to float64
 
 
 class Baseline(NamedTuple):
@@ -109,7 +109,7 @@ def _climb(
     return jax.lax.scan(body, points, jnp.geomspace(*STEP_SIZES, iterations))[0]
 
 
-def _clip_norms(points: Any, limit: Number) -> Any:
+def _clip_norms(points: Array, limit: Number) -> Array:
     """Shorten errors that exceed the limit."""
     sizes = jnp.linalg.norm(points, axis=-1, keepdims=True)
     return points * jnp.minimum(1.0, limit / jnp.maximum(sizes, 1e-300))

@@ -9,6 +9,7 @@ from jax import Array
 from wolf.inference import weights
 from wolf.inference.weights import calibration
 from wolf.interfaces import Filter, Metric, Number
+from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import PyTree, pytree, static
 
 
@@ -26,7 +27,9 @@ class SoftGate(weights.Weight):
     softness: Number
     metric: Metric = static(default="R")
 
-    def __call__(self, residual: Array, obs_cov: Array, innovation_cov: Any, observed: Array | None = None) -> Array:
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
         """Compute the weight from the Mahalanobis distance."""
         family: Any = weights.MahalanobisThreshold
         c = calibration.threshold(family, residual.shape[0], weights.EFFICIENCY) if self.c is None else self.c

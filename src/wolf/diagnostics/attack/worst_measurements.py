@@ -8,7 +8,6 @@ result is a lower bound of the worst case.
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import numpy as np
@@ -76,7 +75,7 @@ class Attack:
 
 def attack(
     model: Model,
-    method: Filter,
+    method: str | Filter,
     ys: ArrayLike,
     num_outliers: int = 1,
     *,
@@ -107,11 +106,11 @@ def attack(
         100
     """
     validation.key(key, needed=True)
-    array, method = _check_arguments(model, method, ys, num_outliers, size, restarts)
+    array, attacked = _check_arguments(model, method, ys, num_outliers, size, restarts)
     limit = DEFAULT_SIZE_LIMIT if size is None else float(size)
     usable_steps = np.flatnonzero(np.isfinite(array).any(axis=1))
     with precision("float64"):
-        target = (cast(validate.adapt_model(model, method, None), np.float64), cast(method, np.float64))
+        target = (cast(validate.adapt_model(model, attacked, None), np.float64), cast(attacked, np.float64))
         baseline = run_clean(*target, array)
         rng = np.random.default_rng(np.asarray(jax.random.bits(as_key(key), (4,), np.uint32)))
         first = initial_contaminations(target, baseline, usable_steps, num_outliers, limit, restarts, rng)
@@ -123,12 +122,12 @@ def attack(
     errors = np.einsum("kij,kj->ki", np.asarray(baseline.innovation_roots)[times], points)
     dirty = array.copy()
     dirty[times] += errors
-    return Attack(dirty, times, errors, np.linalg.norm(points, axis=1), damage, method, limit)
+    return Attack(dirty, times, errors, np.linalg.norm(points, axis=1), damage, attacked, limit)
 
 
 def _check_arguments(
-    model: Model, method: Filter, ys: ArrayLike, count: int, size: Any, restarts: int
-) -> tuple[np.ndarray, Any]:
+    model: Model, method: str | Filter, ys: ArrayLike, count: int, size: float | None, restarts: int
+) -> tuple[np.ndarray, Filter]:
     method = validate.resolve_method(method, model)
     if method.requirements.key:
         raise ValueError(f"attack needs a Gaussian filter; {type(method).__name__} draws random numbers")

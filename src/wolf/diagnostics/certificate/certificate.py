@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from wolf.interfaces import Filter
 from wolf.results.views import html
 from wolf.runtime.checkpoints import atomic
 from wolf.statespace import Model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BASIS_DESCRIPTIONS = {
     "exact": "computed exactly, up to a one-dimensional search",
@@ -145,7 +148,7 @@ class Certificate:
                 file.write(f"{text}\n".encode())
         return text
 
-    def plot(self) -> Any:
+    def plot(self) -> "Figure":
         """Draw the certificate as a `matplotlib.figure.Figure`."""
         from wolf.plots.certificate_plot import certificate
 

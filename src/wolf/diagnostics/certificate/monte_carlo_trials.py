@@ -6,7 +6,7 @@ simulation (common random numbers).
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +33,8 @@ class Scale(NamedTuple):
         posterior_root: lower root of the steady-state posterior covariance of the unweighted filter, (D, D).
     """
 
-    innovation_root: Any
-    posterior_root: Any
+    innovation_root: PyTree
+    posterior_root: PyTree
 
 
 class Trials(NamedTuple):
@@ -55,7 +55,7 @@ class Trials(NamedTuple):
     covs: np.ndarray
 
 
-def start_trials(model: Model, method: Filter, count: int) -> tuple[Any, Array]:
+def start_trials(model: Model, method: Filter, count: int) -> tuple[PyTree, Array]:
     """Initialise trials at the prior and the truth at its mean; only the steady state matters, not the transient."""
     state = method.init(model, None)
     states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *jnp.shape(leaf))), state)

@@ -5,7 +5,7 @@ filter, whatever its state contains.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -128,5 +128,5 @@ def along_series(model: Model, method: Filter, ys: Array, *, steps: tuple[int, .
     return OperatingPoint(jax.vmap(lambda state: scan.predict(model, method, state))(before), ys[kept])
 
 
-def _save_state(state: PyTree, info: StepInfo) -> Any:
+def _save_state(state: PyTree, info: StepInfo) -> PyTree:
     return state

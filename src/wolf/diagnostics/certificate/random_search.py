@@ -1,11 +1,13 @@
 """Worst error for weights that are not a function of one radius: a search in all dimensions, i.e. a lower bound.
 
 Residuals are measured in standard deviations of each coordinate. The search starts from rays in random directions and
+from wolf.numerics.pytree import PyTree
+from wolf.numerics.pytree import PyTree
+from wolf.numerics.pytree import PyTree
 from points whose coordinates have independent magnitudes, and takes random uphill steps of decreasing size.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -75,7 +77,7 @@ def search(measure: PosteriorChange, expected: Expectation) -> list[WorstError]:
 
 def _summarise(
     power: float, value_near: float, limit: float, residual: np.ndarray, clean: np.ndarray, cov: np.ndarray
-) -> Any:
+) -> tuple[float, np.ndarray, float]:
     """Return the supremum, the error that attains it, and its distance from the prediction."""
     if power > MIN_GROWTH_POWER or limit >= value_near:
         return np.inf if power > MIN_GROWTH_POWER else limit, np.full(len(residual), np.inf), np.inf

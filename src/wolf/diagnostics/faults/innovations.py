@@ -5,10 +5,11 @@ Rejected measurements are compared with the past, the future and their neighbour
 
 import dataclasses
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.diagnostics.faults.local_smoother import SmoothedWindow
@@ -165,7 +166,7 @@ class WindowPrediction(NamedTuple):
         noise: measurement noise covariances, (n, M, M).
     """
 
-    expected: np.ndarray
+    expected: np.ndarray | Array
     prediction_cov: np.ndarray
     noise: np.ndarray
 
@@ -300,7 +301,7 @@ def _runs_by_length(exact: np.ndarray, min_length: int, max_probability: float) 
     return np.where(stuck, lengths, 0)[groups]
 
 
-def subtract(record: InnovationRecord, steps: np.ndarray, expected: Any) -> np.ndarray:
+def subtract(record: InnovationRecord, steps: np.ndarray, expected: np.ndarray | Array) -> np.ndarray:
     """Compute residuals as defined by the model, (n, M); NaN where the measurement is unusable."""
     ys, usable = record.ys[steps], np.isfinite(record.ys[steps])
     if record.model.residual is None:
