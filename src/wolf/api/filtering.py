@@ -153,7 +153,7 @@ def filter_many(
 def _last_step(state: PyTree) -> int:
     """Return the largest step of many states, 0 for the prior."""
     final = state.final if isinstance(state, States) else state
-    return 0 if final is None else int(np.max(getattr(final, "t", 0)))
+    return 0 if final is None else int(np.max(getattr(final, "t", 0)))  # not checked yet
 
 
 def filter_chunks(
@@ -209,6 +209,7 @@ def filter_chunks(
 
 def _each_chunk(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Yield each chunk; raise a ValueError for anything but arrays or pairs of arrays."""
+    # An array of any library may be iterable and have no dimension.
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable) or getattr(chunks, "ndim", 1) == 0:
         raise ValueError(f"chunks must be a list or a generator of arrays; got {validation.short_repr(chunks)}")
     for chunk in chunks:

@@ -24,7 +24,7 @@ MAX_NATIVE_DIM = 64  # with more states or coordinates a covariance alone has to
 
 
 class Backend(StrEnum):
-    """What executes a run."""
+    """Code that executes a run."""
 
     NATIVE = "native"
     XLA = "xla"

@@ -20,7 +20,7 @@ from wolf.statespace import Model, with_matrices
 
 @dataclasses.dataclass(frozen=True)
 class SmootherTask:
-    """What a smoother reads.
+    """Input of a smoother.
 
     Args:
         models: one for all series, or one for each.

@@ -133,6 +133,6 @@ class StepReport:
 
     def __repr__(self) -> str:
         """Summarise the weight and the residual."""
-        fields = {name: getattr(self, name) for name in ("weight", "outlier", "residual", "nis")}
+        fields = {"weight": self.weight, "outlier": self.outlier, "residual": self.residual, "nis": self.nis}
         shown = [f"{name}={value}" for name, value in fields.items() if value is not None]
         return f"StepReport({', '.join(shown)})"

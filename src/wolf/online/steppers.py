@@ -336,7 +336,7 @@ class NativeStepper:
         return single
 
     def _reuse(self, key: Hashable, fields: Matrices) -> native.SingleStep | None:
-        """Write values into code that was compiled before; None if there is none, or if it refuses them."""
+        """Write values into code that was compiled before; None if there is none, or if it does not accept them."""
         single = self._others.get(key)
         return single if single is not None and single.overwrite(fields) and single.reprepare() else None
 

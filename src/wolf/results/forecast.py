@@ -48,7 +48,8 @@ class Forecast:
             raise TypeError("this is the forecast of one series; its arrays can be cut, as ahead.obs_means[:5]")
         if not isinstance(series, int | np.integer):
             raise TypeError(f"pick one series by its number, as ahead[0]; got {series!r}")
-        arrays = {name: getattr(self, name)[series] for name in ARRAYS}
+        every = vars(self)
+        arrays = {name: every[name][series] for name in ARRAYS}
         filtered = None if self.filtered is None else self.filtered[series]
         return dataclasses.replace(self, **arrays, filtered=filtered)
 

@@ -76,7 +76,7 @@ class Smoothed:
             deviation = np.sqrt(np.maximum(self.covs[:, 0, 0], 0.0))
             no_outliers = np.zeros(len(self.means), bool)
             picture = html.sketch(self.means[:, 0], deviation, no_outliers, "the first state, smoothed")
-        rows = [(name, f"{getattr(self, name).shape}") for name in ("means", "covs")]
+        rows = [("means", f"{self.means.shape}"), ("covs", f"{self.covs.shape}")]
         return html.page("Smoothed", rows, picture)
 
 

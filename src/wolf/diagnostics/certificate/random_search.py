@@ -64,7 +64,7 @@ def search(measure: PosteriorChange, expected: Expectation) -> list[WorstError]:
         power = growth(distant[0][0], distant[0][1])
         summaries = []
         for k, (peak, name) in enumerate(zip(peaks, ("influence", "shift"), strict=True)):
-            value_near, limit = float(getattr(peak, name)[i, 0]), float(distant[k][1])
+            value_near, limit = float(_values(peak, name)[i, 0]), float(distant[k][1])
             residual = deviations[i] * peak.residuals[i, 0]
             summaries.append(_summarise(power, value_near, limit, residual, np.asarray(expected.residual)[i], covs[i]))
         curve = near.influence[i].reshape(len(radii), -1).max(1)
@@ -93,7 +93,7 @@ def _scattered_points(rng: np.random.Generator, count: int, size: int) -> np.nda
 
 
 def _random_ascent(evaluate: Callable, start: InfluenceBounds, name: str, rng: np.random.Generator) -> InfluenceBounds:
-    """Take random steps from the best points and keep improvements; the best point comes first."""
+    """Improve the best points by random steps; the best point comes first."""
     best = _best(start, name)
     width = 0.5
     for _ in range(NUM_ROUNDS):
@@ -114,8 +114,12 @@ def _concatenate(first: InfluenceBounds, second: InfluenceBounds) -> InfluenceBo
     return InfluenceBounds(*(np.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
 
 
+def _values(bounds: InfluenceBounds, name: str) -> np.ndarray:
+    return bounds.influence if name == "influence" else bounds.shift
+
+
 def _best(candidates: InfluenceBounds, name: str) -> InfluenceBounds:
-    order = np.argsort(-getattr(candidates, name), axis=1)[:, :NUM_CANDIDATES]
+    order = np.argsort(-_values(candidates, name), axis=1)[:, :NUM_CANDIDATES]
     return InfluenceBounds(
         np.take_along_axis(candidates.residuals, order[..., None], 1),
         np.take_along_axis(candidates.shift, order, 1),

@@ -4,7 +4,7 @@ With e the innovations and g the signature of a pattern (`signatures.py`), `G(s)
 `N = Σ_k gᵀ g`, the likelihood ratio statistic of the pattern at step s is `Gᵀ N⁻¹ G`, which is χ² with p degrees of
 freedom without a fault, and the estimated size is N⁻¹ G (Willsky & Jones 1976; de Jong & Penzer 1998, *Diagnosing
 shocks in time series*, JASA 93). Only the G of a single false measurement and of a jump need a correlation; those of
-lasting errors are its running sums.
+persistent errors are its running sums.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ With constant matrices the gain converges, and the innovations after a fault at 
     a false measurement c:     W c  at k = 0,     -W H Φ^(k-1) F K c  after it
     a shift δ of the state:    W H Φ^k δ
 
-All other faults are sums of the first kind: a lasting error is a sequence of false measurements.
+All other faults are sums of the first kind: a persistent error is a sequence of false measurements.
 """
 
 from functools import cached_property
@@ -97,7 +97,7 @@ class FaultSignatures:
 
     @cached_property
     def permanent_effect(self) -> np.ndarray:
-        """Permanent effect of a lasting error on the innovations, (M, M): 0 where the states can absorb it."""
+        """Permanent effect of a persistent error on the innovations, (M, M): 0 where the states can absorb it."""
         last = self.outlier.sum(axis=0)
         return np.where(np.abs(last) > RELATIVE_TOLERANCE, last, 0.0)
 
@@ -109,7 +109,7 @@ class FaultSignatures:
 
     @cached_property
     def step_equals_state_shift(self) -> np.ndarray:
-        """Whether a lasting error of each coordinate is equivalent to a shift of the state, (M,) of bool."""
+        """Whether a persistent error of each coordinate is equivalent to a shift of the state, (M,) of bool."""
         powers = [self.obs_matrix]
         for _ in range(2 * len(self.dynamics) - 1):
             powers.append(powers[-1] @ self.dynamics)

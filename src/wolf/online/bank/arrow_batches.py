@@ -130,7 +130,7 @@ def _open(reader: object) -> "tuple[pyarrow.Schema, Iterable[pyarrow.RecordBatch
 
 
 def check_columns(schema: "pyarrow.Schema", bank: Bank, key: str, names: tuple[str, ...], time: str | None) -> None:
-    """Refuse columns that are absent or of the wrong type."""
+    """Raise a ValueError for columns that are absent or of the wrong type."""
     from pyarrow import types
 
     for name in [key, *names, *([] if time is None else [time])]:
