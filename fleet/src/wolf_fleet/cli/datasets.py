@@ -60,7 +60,6 @@ def _check_options(options: dict[str, Any]) -> None:
 
 def _progress_callback(bar: tqdm) -> Any:
     """Create the callback that updates a progress bar."""
-
     current = ""
 
     def on_progress(phase: str, done: int, total: int) -> None:
