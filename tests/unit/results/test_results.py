@@ -392,7 +392,7 @@ def test_results_draw_themselves(one):
 def test_a_forecast_is_drawn_after_the_last_measurements(one, many):
     pytest.importorskip("matplotlib")
     ahead = wolf.forecast(many, steps=3)
-    with pytest.raises(ValueError, match=r"ahead\[0\]"):
+    with pytest.raises(ValueError, match=r"result\[0\]"):
         ahead.plot()
     (ax,) = ahead[1].plot(coordinate=1, past=10).axes
     past, future = ax.get_lines()
