@@ -12,14 +12,14 @@ from wolf.results import Filtered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 OUTLIER_WEIGHT = 0.5**0.5  # weight below which a measurement counts as an outlier: w² < 1/2
 
 
 def weights(
     out: Filtered, ax: "Axes | None" = None, *, times: ArrayLike | None = None, color: str = style.ROBUST
-) -> "Figure | SubFigure":
+) -> "Figure":
     """Draw the weight of every measurement, outliers as crosses; a dashed line marks the outlier threshold of weights.
 
     Args:
@@ -58,7 +58,7 @@ def weights(
 
 def influence(
     contaminations: ArrayLike, curves: ArrayLike | Mapping[str, ArrayLike], ax: "Axes | None" = None
-) -> "Figure | SubFigure":
+) -> "Figure":
     """Draw the influence of an error in one measurement on the posterior, as computed by `wolf.influence.pif`.
 
     Args:

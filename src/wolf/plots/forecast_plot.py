@@ -12,14 +12,12 @@ from wolf.statespace import LinearModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 PAST_STEPS = (3, 30)  # steps of the past per step of the forecast, and at least
 
 
-def forecast(
-    result: Forecast, coordinate: int = 0, ax: "Axes | None" = None, *, past: int | None = None
-) -> "Figure | SubFigure":
+def forecast(result: Forecast, coordinate: int = 0, ax: "Axes | None" = None, *, past: int | None = None) -> "Figure":
     """Draw the forecast of one measured coordinate with its interval, after the last measurements.
 
     The past has the symbols of `series` and, if the model is linear, the estimate of the measured quantity with a band

@@ -13,12 +13,10 @@ from wolf.results import Filtered, Smoothed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 
-def levels(
-    out: Filtered | Smoothed, ax: "Axes | None" = None, *, times: ArrayLike | None = None
-) -> "Figure | SubFigure":
+def levels(out: Filtered | Smoothed, ax: "Axes | None" = None, *, times: ArrayLike | None = None) -> "Figure":
     """Draw the estimated scale factors over time: of R for regular noise, and of Q.
 
     Both are 1 if R and Q are correct. Beyond a factor of ten, the grey area, the model should be corrected. Factors

@@ -13,7 +13,7 @@ from wolf.statespace import LinearModel, Model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 
 def series(
@@ -26,7 +26,7 @@ def series(
     times: ArrayLike | None = None,
     label: str | None = None,
     color: str = style.ROBUST,
-) -> "Figure | SubFigure":
+) -> "Figure":
     """Draw one state with a band of two standard deviations.
 
     Measurements are dots, rejected ones (w² < 1/2) crosses, missing ones ticks at the bottom. The vertical range is
@@ -87,7 +87,7 @@ def series(
 
 def with_measurements(
     out: Filtered | Smoothed, coordinate: int = 0, with_levels: bool | None = None, **options: Any
-) -> "Figure | SubFigure":
+) -> "Figure":
     """Draw one state as `series` does, with its measurements if one reads it directly, and dates if they are known.
 
     Args:

@@ -1,7 +1,7 @@
 """Style shared by all figures: colours for colour-blind readers, reduced axes, and robust axis limits."""
 
 from datetime import date
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from wolf import validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 # Okabe & Ito (2008) for compared methods; greys for everything else.
 INK = "#20262d"
@@ -39,14 +39,14 @@ def new_figure(width: float, height: float, dpi: float = 120) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained", facecolor="white", dpi=dpi)
 
 
-def figure_and_axes(ax: "Axes | None", width: float, height: float) -> "tuple[Figure | SubFigure, Axes]":
+def figure_and_axes(ax: "Axes | None", width: float, height: float) -> "tuple[Figure, Axes]":
     """Return the axes to draw on, with their figure: those of the caller, or new ones of a size in inches."""
     if ax is None:
         figure = new_figure(width, height)
         return figure, figure.add_subplot()
     if not hasattr(ax, "figure") or not hasattr(ax, "plot"):  # without an import of matplotlib
         raise ValueError(f"ax must be matplotlib axes, as from figure.add_subplot(); got {validation.short_repr(ax)}")
-    return ax.figure, ax
+    return cast("Figure", ax.figure), ax
 
 
 def times_of(times: ArrayLike | None, size: int) -> np.ndarray:

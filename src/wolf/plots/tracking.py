@@ -52,7 +52,7 @@ def paths(
     *,
     outliers: ArrayLike | None = None,
     colors: Sequence[str] | None = None,
-) -> "Figure | SubFigure":
+) -> "Figure":
     """Draw estimated tracks in the plane of two states.
 
     The range is that of the truth (or of the last estimate); the number of measurements outside is written above.

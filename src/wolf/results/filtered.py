@@ -14,7 +14,7 @@ from wolf.results.states import States
 
 if TYPE_CHECKING:  # views are imported when they are used: a result is data
     import xarray
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
     from wolf.inference.noise import NoiseEstimate
 
@@ -286,7 +286,7 @@ class Filtered:
             {"ys": self.ys} | self.saved, self.num_series is not None, self.index, lengths
         )
 
-    def plot(self, coordinate: int = 0, **options: Any) -> "Figure | SubFigure":
+    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
         """Draw one state with its measurements; returns a `matplotlib.figure.Figure`.
 
         Args:

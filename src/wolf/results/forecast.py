@@ -11,7 +11,7 @@ from wolf.results.views import data_frame, html
 from wolf.statespace.array_fields import count
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 ARRAYS = ("means", "covs", "obs_means", "obs_covs", "lower", "upper")  # with a leading axis for many series
 
@@ -74,7 +74,7 @@ class Forecast:
             columns |= {f"lower{tail}": self.lower[series][:, j], f"upper{tail}": self.upper[series][:, j]}
         return columns
 
-    def plot(self, coordinate: int = 0, **options: Any) -> "Figure | SubFigure":
+    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
         """Draw past and forecast of one coordinate; returns a `matplotlib.figure.Figure`.
 
         Args:

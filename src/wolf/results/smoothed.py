@@ -10,7 +10,7 @@ from wolf.results.views import data_frame, html, xarray_dataset
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -59,7 +59,7 @@ class Smoothed:
         lengths = {} if self.filtered.lengths is None else {"length": np.asarray(self.filtered.lengths)}
         return xarray_dataset.make_dataset(arrays, self.means.ndim == 3, self.filtered.index, lengths)
 
-    def plot(self, coordinate: int = 0, **options: Any) -> "Figure | SubFigure":
+    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
         """Draw one state with its measurements; arguments as in `Filtered.plot`."""
         from wolf.plots.series_plot import with_measurements
 
