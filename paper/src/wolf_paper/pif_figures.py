@@ -43,7 +43,7 @@ def maps(rows: Rows, config: Any, value: str, label: str) -> Any:
     top = FAR * max(highest[:-1]) if cut else max(highest)
     figure = figures.new_figure(11.6, 4.1)
     axes = figure.subplots(1, len(METHODS), sharey=True)
-    shown = None
+    shown: Any = None
     for ax, (method, (axis, values)) in zip(axes, panels.items(), strict=True):
         shown = ax.pcolormesh(axis, axis, values.T, cmap="cividis", vmin=0.0, vmax=top, rasterized=True)
         ax.contour(axis, axis, values.T, levels=np.linspace(0, top, LEVELS), colors="white", linewidths=0.5, alpha=0.5)
@@ -58,7 +58,7 @@ def weights(rows: Rows, config: Any) -> Any:
     """Draw both weights and the Mahalanobis distance, which has its own scale."""
     figure = figures.new_figure(12.6, 4.1)
     axes = figure.subplots(1, 3, sharey=True)
-    shown = None
+    shown: Any = None
     for ax, method in zip(axes, ("WoLF-IMQ", "WoLF-TMD"), strict=False):
         axis, values = grid(rows, config, method, "weight")
         shown = ax.pcolormesh(axis, axis, values.T, cmap="cividis", vmin=0.0, vmax=1.0, rasterized=True)

@@ -8,12 +8,13 @@ import numpy as np
 
 from wolf import validation
 from wolf.numerics.precision import to_dtype
+from wolf.numerics.pytree import PyTree
 from wolf.results import States
 from wolf.runtime import checkpoints
 
 
 def check_start(
-    state: Any, like: States, structure: tuple[Any, Any], ys: np.ndarray, us: np.ndarray | None
+    state: PyTree, like: States, structure: tuple[PyTree, PyTree], ys: np.ndarray, us: np.ndarray | None
 ) -> dict[str, Any]:
     """Check the states that many series continue from.
 

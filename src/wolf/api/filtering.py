@@ -19,10 +19,13 @@ from wolf.execution.backend_selection import BackendOption
 from wolf.execution.prepared import Prepared, RunOptions
 from wolf.interfaces import Dtype, Filter, Key, Save
 from wolf.numerics.precision import to_dtype
+from wolf.numerics.pytree import PyTree
 from wolf.results import Filtered
 from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States, state_structure
 from wolf.statespace import Model
+
+Chunk = ArrayLike | tuple[ArrayLike, ArrayLike]  # measurements, or measurements and inputs
 
 
 def filter(
@@ -89,7 +92,7 @@ def filter_many(
     dtype: Dtype = "float64",
     save: Save = "all",
     threads: int | None = None,
-    state: Any = None,
+    state: PyTree = None,
     backend: BackendOption = "auto",
 ) -> Filtered:
     """Filter many series in one compiled call, on all cores.
@@ -147,15 +150,15 @@ def filter_many(
     )
 
 
-def _last_step(state: Any) -> int:
+def _last_step(state: PyTree) -> int:
     """Return the largest step of many states, 0 for the prior."""
     final = state.final if isinstance(state, States) else state
-    return 0 if final is None else int(np.max(getattr(final, "t", 0)))
+    return 0 if final is None else int(np.max(getattr(final, "t", 0)))  # not checked yet
 
 
 def filter_chunks(
     model: Model,
-    chunks: Iterable[ArrayLike | tuple[ArrayLike, ArrayLike]],
+    chunks: Iterable[Chunk],
     *,
     method: str | Filter | None = None,
     key: Key | None = None,
@@ -204,8 +207,9 @@ def filter_chunks(
         yield out
 
 
-def _each_chunk(chunks: Any) -> Iterator[Any]:
+def _each_chunk(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Yield each chunk; raise a ValueError for anything but arrays or pairs of arrays."""
+    # An array of any library may be iterable and have no dimension.
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable) or getattr(chunks, "ndim", 1) == 0:
         raise ValueError(f"chunks must be a list or a generator of arrays; got {validation.short_repr(chunks)}")
     for chunk in chunks:
@@ -215,7 +219,12 @@ def _each_chunk(chunks: Any) -> Iterator[Any]:
 
 
 def _filter(
-    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, key: Any, state: Any = None, u_before: Any = None
+    ready: Prepared,
+    ys: np.ndarray,
+    us: np.ndarray | None,
+    key: Key | None,
+    state: PyTree = None,
+    u_before: PyTree = None,
 ) -> Filtered:
     """Run one series whose arguments are validated."""
     options = ready.options
@@ -231,7 +240,7 @@ def _filter(
 def _with_lazy_arrays(
     saved: dict[str, np.ndarray],
     ready: Prepared,
-    data: tuple[Any, Any],
+    data: tuple[PyTree, PyTree],
     ys: np.ndarray,
     lengths: np.ndarray | None,
     threads: int | None,
@@ -249,7 +258,7 @@ def _with_lazy_arrays(
     return LazyArrays(saved, sorted({*saved, *program.code.facts.described}), rest)
 
 
-def _trimmed(saved: Any, array: np.ndarray, lengths: np.ndarray | None, save: Any) -> Any:
+def _trimmed(saved: PyTree, array: np.ndarray, lengths: np.ndarray | None, save: Save) -> PyTree:
     """Set saved values to NaN where the measurement is missing and after the end of each series."""
     if isinstance(save, str):
         return postprocess_many(saved, array, lengths)

@@ -1,5 +1,6 @@
 """`wolf.forecast`: beliefs about future states and measurements, with intervals."""
 
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -46,7 +47,7 @@ def forecast(
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
     each, whole = stack_with_matrices(model)
-    models: Any = model if each else [model]
+    models = model if isinstance(model, Sequence) else [model]
     dtype, (d, m) = out.settings["dtype"], (models[0].state_dim, models[0].obs_dim)
     validate.refuse_if_large("steps", steps, (out.num_series or 1) * (d * (d + 1) + m * (m + 3)), dtype)
     us = validation.inputs(inputs, steps, models[0], series=out.num_series)

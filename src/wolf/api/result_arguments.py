@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from wolf.execution import validate
 from wolf.inference.filters import ErrorState
 from wolf.results import Filtered
 from wolf.statespace import Model, with_matrices
 
+T = TypeVar("T")
 Models = Model | Sequence[Model]  # one for all series, or one for each
 
 
-def model_optional(verb: Callable[..., Any]) -> Callable[..., Any]:
+def model_optional(verb: Callable[..., T]) -> Callable[..., T]:
     """Allow `verb(out, ...)` for `verb(model, out, ...)`; the model is then that of the result."""
 
     @wraps(verb)
-    def call(*args: Any, **options: Any) -> Any:
+    def call(*args: Any, **options: Any) -> T:
         out = args[0] if args else options.get("out")
         if isinstance(out, Filtered) and "model" not in options:
             return verb(out.model, *args, **options)
@@ -25,14 +26,14 @@ def model_optional(verb: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def stack_with_matrices(model: Any) -> tuple[bool, Any]:
+def stack_with_matrices(model: Models) -> tuple[bool, Model]:
     """Return whether each series has a model of its own, and the models with matrices, stacked in that case."""
-    if isinstance(model, list | tuple):
-        return True, validate.stack_models(tuple(map(with_matrices, model)))
-    return False, with_matrices(model)
+    if isinstance(model, Model):
+        return False, with_matrices(model)
+    return True, validate.stack_models(tuple(map(with_matrices, model)))
 
 
-def check_result(verb: str, model: Any, out: Any) -> None:
+def check_result(verb: str, model: Models, out: Filtered) -> None:
     """Raise a ValueError unless `out` is the result of a Gaussian filter with this model."""
     if not isinstance(out, Filtered):
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
@@ -40,7 +41,7 @@ def check_result(verb: str, model: Any, out: Any) -> None:
         raise ValueError(f"{verb} adds states, and those of this model cannot be added to: they can only be filtered")
     if out.method.linearization is None:
         raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
-    models = model if isinstance(model, list | tuple) and model else [model]
+    models: Sequence[Any] = model if isinstance(model, list | tuple) and model else [model]
     for each in models:
         validate.check_model(each)
     sizes = {(each.state_dim, each.obs_dim) for each in models}
@@ -49,7 +50,7 @@ def check_result(verb: str, model: Any, out: Any) -> None:
         raise ValueError(f"model must be the one that was filtered, {first!r}; got {models[0]!r}")
 
 
-def check_smoothable(verb: str, model: Any, out: Any) -> None:
+def check_smoothable(verb: str, model: Models, out: Filtered) -> None:
     """Raise a ValueError unless `out` has all covariances and ends at its final state."""
     check_result(verb, model, out)
     if out.settings["save"] != "all":

@@ -1,6 +1,7 @@
 """`wolf.smooth` and `wolf.sample_paths`, with jumps moved to the step at which they began."""
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, overload
 
@@ -18,9 +19,9 @@ from wolf.execution.backend_selection import Reason, compile_backward
 from wolf.execution.smoothing import SmootherTask
 from wolf.execution.xla_batching import bounded, pad, pad_steps
 from wolf.inference.filters import GaussianFilter
-from wolf.interfaces import Key
+from wolf.interfaces import Key, Save
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.results import Filtered, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
 
@@ -57,12 +58,12 @@ def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed:
     return _smooth_again(model, first) if reweight else first
 
 
-def smoothing_task(model: Any, out: Filtered) -> SmootherTask:
+def smoothing_task(model: Models, out: Filtered) -> SmootherTask:
     """Collect what the smoother reads of a filtered series, or of many."""
-    per_series = isinstance(model, list | tuple)
+    assert out.method.linearization is not None
     return SmootherTask(
-        models=tuple(model) if per_series else (model,),
-        per_series=per_series,
+        models=tuple(model) if isinstance(model, Sequence) else (model,),
+        per_series=isinstance(model, Sequence),
         linearization=out.method.linearization,
         filtered=Gaussian(out.means, out.covs),
         predicted=Gaussian(out.predicted_means, out.predicted_covs),
@@ -80,11 +81,12 @@ def _requested_xla(out: Filtered) -> bool:
     return out.settings["backend"].reason is Reason.REQUESTED  # type: ignore[no-any-return]
 
 
-def backdate_jumps(model: Any, out: Filtered) -> Filtered:
+def backdate_jumps(model: Models, out: Filtered) -> Filtered:
     """Filter again with each accepted jump moved to the first of the rejected measurements that revealed it."""
     if not jump_backdating.supports_backdating(out.method) or not np.any(out.inflations > 1.0):
         return out
     if out.num_series is None:
+        assert not isinstance(model, Sequence)
         return _with_jumps(model, out) if int(out.final.t) == out.settings["steps"] else out
     saved = {name: np.array(values) for name, values in out.saved.items()}
     whole = np.asarray(out.final.t) == (out.settings["steps"] if out.lengths is None else out.lengths)
@@ -97,10 +99,11 @@ def backdate_jumps(model: Any, out: Filtered) -> Filtered:
 
 
 def _with_jumps(model: Model, out: Filtered) -> Filtered:
-    options = _as_before(out)
+    base, options = out.method, _as_before(out)
+    assert isinstance(base, GaussianFilter)
 
-    def run(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
-        method = jump_backdating.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
+    def run(jumps: list[int], save: Save = "all", barred: Sequence[tuple[int, int]] = ()) -> Filtered:
+        method = jump_backdating.with_jumps(base, jumps, pad_steps(len(out)), barred=barred)
         return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=jump_backdating.record_jump_evidence, **options).saved
@@ -120,10 +123,10 @@ def _as_before(out: Filtered) -> dict[str, Any]:
     }
 
 
-def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
+def _smooth_again(model: Models, first: Smoothed) -> Smoothed:
     """Compute each weight from all other measurements, then filter and smooth again."""
     out, method = first.filtered, first.filtered.method
-    if out.num_series is not None or int(out.final.t) != out.settings["steps"]:
+    if isinstance(model, Sequence) or out.num_series is not None or int(out.final.t) != out.settings["steps"]:
         raise ValueError("smooth(reweight=True) takes one whole series; pick one of many, as out[0]")
     if not isinstance(method, GaussianFilter) or method.noise.revises_prior:
         raise ValueError(f"smooth(reweight=True) needs a method with weights; {describe_method(method)} has none")
@@ -156,7 +159,7 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
 
 
 def _leave_one_out_weights_native(
-    model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray | None
+    model: Model, out: Filtered, beliefs: PyTree, sizes: np.ndarray | None
 ) -> np.ndarray | None:
     """Compute leave-one-out weights by native code; None where XLA has to do it."""
     dtype, method, memory = out.settings["dtype"], out.method, out.final.memory

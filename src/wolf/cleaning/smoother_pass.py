@@ -12,13 +12,13 @@ from jax import Array
 
 from wolf import native
 from wolf.beliefs import Gaussian
-from wolf.engine.smoother import run_smoother
 from wolf.execution import backend_selection, xla_batching
+from wolf.execution.smoothing import SmootherTask, run
 from wolf.execution.xla_batching import pad_rows, pad_to_power_of_two
 from wolf.inference.filters.gaussian import GaussianState
 from wolf.inference.registry import KF
 from wolf.interfaces import Filter, State, StepInfo
-from wolf.numerics.precision import precision, to_numpy
+from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.runtime import malloc_trim
 from wolf.statespace import LinearModel
@@ -147,23 +147,9 @@ def _smooth_block(out: SmootherPass, block: "_Block", after: tuple[LinearModel, 
     # The backward pass uses the dynamics alone, so the varying measurement noise is replaced by a constant.
     joined = replace(joined, R=np.eye(1))
     filtered = Gaussian(arrays["means"], arrays["covs"])
-    smoothed = _run_backward(joined, filtered, Gaussian(arrays["predicted_means"], arrays["predicted_covs"]))
+    predicted = Gaussian(arrays["predicted_means"], arrays["predicted_covs"])
+    smoothed = run(SmootherTask((joined,), False, KF().linearization, filtered, predicted, 0, "float64", False))
     _store(out, rows, model, smoothed.mean[:length], smoothed.cov[:length])
-
-
-def _run_backward(model: LinearModel, filtered: Gaussian, predicted: Gaussian) -> Gaussian:
-    """Smooth by native code, or by XLA where native code does not apply."""
-    linearization = KF().linearization
-    ready = backend_selection.compile_backward(
-        (model,), linearization, "float64", None, native.SmootherSpec(scaled=False, ragged=False)
-    )
-    if ready is not None:
-        one, other = (Gaussian(each.mean[None], each.cov[None]) for each in (filtered, predicted))
-        found = native.run_smoother(ready, one, other)
-        if np.isfinite(found.cov[0, 0]).all():  # otherwise the covariance is singular, and XLA uses eigenvectors
-            return Gaussian(found.mean[0], found.cov[0])
-    with precision("float64"):
-        return to_numpy(run_smoother(cast(model, "float64"), linearization, filtered, predicted))  # type: ignore[no-any-return]
 
 
 def _extend(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:

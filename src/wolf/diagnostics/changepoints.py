@@ -16,11 +16,13 @@ moments; without outliers it is exact for linear models.
 """
 
 import dataclasses
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import api, validation
 from wolf.beliefs.density import LOG_2PI
@@ -28,9 +30,9 @@ from wolf.engine.measurements import is_unusable
 from wolf.execution import validate
 from wolf.inference.noise.contaminated_gaussian import CERTAIN, match_moments
 from wolf.inference.registry import EKF
-from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, Number, StepInfo, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.pytree import pytree
+from wolf.numerics.pytree import PyTree, pytree
 from wolf.statespace import Model, ParameterModel, time_axes
 from wolf.statespace.array_fields import count
 
@@ -70,7 +72,7 @@ class Changepoints:
 
 def changepoints(
     model: Model,
-    ys: Any,
+    ys: ArrayLike,
     *,
     hazard: float = 0.01,
     min_length: int = 5,
@@ -120,7 +122,7 @@ def changepoints(
     )
 
 
-def _check_arguments(model: Any, hazard: float, outliers: float) -> None:
+def _check_arguments(model: Model, hazard: float, outliers: float) -> None:
     validate.check_model(model)
     if isinstance(model, ParameterModel):
         raise ValueError("changepoints needs a state space model such as wolf.models.local_level; got a ParameterModel")
@@ -143,8 +145,8 @@ class ClutterMixture(NoiseModel):
         log_densities: log density of an outlier, for each measured coordinate, (M,).
     """
 
-    share: Any
-    log_densities: Any
+    share: Number
+    log_densities: PyTree
 
     def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Match the moments of the mixture of the posteriors with and without the measurement."""
@@ -156,11 +158,11 @@ class ClutterMixture(NoiseModel):
         return match_moments(context, whitened, jnp.clip(odds, -CERTAIN, CERTAIN))
 
 
-def _record_log_density(state: Any, info: Any) -> dict[str, Any]:
+def _record_log_density(state: PyTree, info: StepInfo) -> dict[str, Array]:
     return {"log_density": info.log_likelihood}
 
 
-def _segment_evidence(model: Any, ys: np.ndarray, max_steps: int, share: float) -> np.ndarray:
+def _segment_evidence(model: Model, ys: np.ndarray, max_steps: int, share: float) -> np.ndarray:
     """Compute log p(y_s ... y_{s+n}) for every start s and n < max_steps, (T, max_steps); -inf beyond the end."""
     steps = len(ys)
     method, logs = EKF(), _outlier_densities(model)
@@ -181,7 +183,7 @@ def _segment_evidence(model: Any, ys: np.ndarray, max_steps: int, share: float) 
     return found
 
 
-def _outlier_densities(model: Any) -> np.ndarray:
+def _outlier_densities(model: Model) -> np.ndarray:
     """Compute the log density of an outlier in each coordinate, (M,): uniform over the prior prediction."""
     first = api.filter(model, np.zeros((1, model.obs_dim)), method=EKF())
     return -np.log(OUTLIER_RANGE_STDS * np.sqrt(np.diag(first.innovation_covs[0])))
@@ -200,7 +202,7 @@ def _length_log_probabilities(
 
 
 def _backward(
-    evidence: np.ndarray, log_ends: np.ndarray, log_survives: np.ndarray, join: Any
+    evidence: np.ndarray, log_ends: np.ndarray, log_survives: np.ndarray, join: Callable
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run the backward recursion B(t), with `join` as the sum; also return the most probable end of each segment."""
     steps, max_steps = evidence.shape

@@ -5,8 +5,6 @@ as a function of the error added to it. It is unbounded for the Kalman filter, a
 `sup w ‖y‖ < ∞`.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,7 +65,7 @@ def pif(
 
 
 @jax.jit
-def _pif(model: Model, method: Any, ys: Array, errors: Array) -> Array:
+def _pif(model: Model, method: Filter, ys: Array, errors: Array) -> Array:
     before = method.init(model, None)
     if len(ys) > 1:
         before, _ = scan.run_filter(model, method, ys[:-1], save="final")

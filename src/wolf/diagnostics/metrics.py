@@ -4,9 +4,10 @@ Arrays are (T, D) and (T, D, D), or have leading axes for trials; results are pe
 Missing values (NaN) are ignored.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.results import Filtered
@@ -161,7 +162,7 @@ def _mahalanobis(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> tupl
     return (white**2).sum(-1), 2 * np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum(-1)
 
 
-def _errors(means: Any, truth: Any) -> np.ndarray:
+def _errors(means: ArrayLike, truth: ArrayLike) -> np.ndarray:
     """Subtract the truth from the means, after checking that both have shape (..., T, D)."""
     arrays = {"means": validation.number_array("means", means), "truth": validation.number_array("truth", truth)}
     for name, array in arrays.items():
@@ -173,7 +174,7 @@ def _errors(means: Any, truth: Any) -> np.ndarray:
     return arrays["means"] - arrays["truth"]
 
 
-def _errors_and_covs(means: Any, covs: Any, truth: Any) -> tuple[np.ndarray, np.ndarray]:
+def _errors_and_covs(means: ArrayLike, covs: ArrayLike, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     errors, array = _errors(means, truth), validation.number_array("covs", covs)
     tail = (*errors.shape[-2:], errors.shape[-1])
     if array.shape[-3:] != tail:
@@ -181,7 +182,7 @@ def _errors_and_covs(means: Any, covs: Any, truth: Any) -> tuple[np.ndarray, np.
     return errors, array
 
 
-def _members(members: Any, truth: Any) -> tuple[np.ndarray, np.ndarray]:
+def _members(members: ArrayLike, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     array, truths = validation.number_array("members", members), validation.number_array("truth", truth)
     if array.ndim < 2 or not array.size:
         raise ValueError(f"members must have shape (..., N, D); got {array.shape}")
@@ -191,7 +192,7 @@ def _members(members: Any, truth: Any) -> tuple[np.ndarray, np.ndarray]:
     return array, truths
 
 
-def _check_result(out: Any) -> None:
+def _check_result(out: object) -> None:
     if not isinstance(out, Filtered):
         raise ValueError(f"out must be a result of wolf.filter; got {validation.short_repr(out)}")
 

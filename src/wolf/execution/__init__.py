@@ -1,1 +1,1 @@
-"""What runs: validation, the prepared model and method, and the choice of backend."""
+"""Execution of a run: validation, the prepared model and method, and the choice of backend."""

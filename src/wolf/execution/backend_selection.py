@@ -6,13 +6,16 @@ Filters, smoothers and the leave-one-out reweighting ask here, and nowhere else,
 import math
 from collections.abc import Sequence
 from enum import Enum, StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from wolf.interfaces import Filter, Key, Save
 from wolf.native.execute import llvm_jit
 from wolf.native.execute.executable import MAX_OPERATIONS, NativeProgram, UnsupportedModelError
 from wolf.native.frontend.node_arrays import UnsupportedOperationError
 from wolf.native.frontend.signature import LooSpec, SmootherSpec, flatten_model
+from wolf.numerics.pytree import PyTree
 from wolf.runtime import fork_guard
+from wolf.statespace import Model
 
 BackendOption = Literal["auto", "native", "xla"]
 BACKEND_OPTIONS = ("auto", "native", "xla")
@@ -21,7 +24,7 @@ MAX_NATIVE_DIM = 64  # with more states or coordinates a covariance alone has to
 
 
 class Backend(StrEnum):
-    """What executes a run."""
+    """Code that executes a run."""
 
     NATIVE = "native"
     XLA = "xla"
@@ -55,7 +58,7 @@ class BackendChoice(NamedTuple):
 NATIVE = BackendChoice(Backend.NATIVE, Reason.SUPPORTED)
 
 
-def unsupported_reason(option: str, model: Any, method: Any, key: Any) -> BackendChoice | None:
+def unsupported_reason(option: str, model: Model, method: Filter, key: Key | None) -> BackendChoice | None:
     """Return the choice of XLA where a run can be seen at once not to be for native code; None where it may be.
 
     Args:
@@ -84,13 +87,13 @@ def refuse_forced_native(option: str, choice: BackendChoice) -> None:
 
 def compile_filter(
     option: str,
-    models: Sequence[Any],
-    method: Any,
+    models: Sequence[Model],
+    method: Filter,
     dtype: str,
     update_first: bool,
     inputs: int | None,
-    save: Any,
-    key: Any = None,
+    save: Save,
+    key: Key | None = None,
 ) -> tuple[NativeProgram | None, BackendChoice]:
     """Compile the step of a filter to native code, or return why XLA runs it.
 
@@ -120,7 +123,7 @@ def compile_filter(
 
 
 def compile_backward(
-    models: Sequence[Any], linearization: Any, dtype: str, inputs: int | None, spec: SmootherSpec | LooSpec
+    models: Sequence[Model], linearization: PyTree, dtype: str, inputs: int | None, spec: SmootherSpec | LooSpec
 ) -> NativeProgram | None:
     """Compile a step of the smoother, or of the leave-one-out reweighting; None where XLA runs it.
 

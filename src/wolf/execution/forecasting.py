@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -10,14 +9,16 @@ import numpy as np
 from wolf.beliefs import Gaussian
 from wolf.engine.forecast import run_forecast
 from wolf.execution.xla_batching import bound_programs, call, pad, pad_steps, run_forecasts
+from wolf.interfaces import Filter
 from wolf.numerics.precision import precision, to_dtype, to_numpy
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
+from wolf.statespace import Model
 
 
 def forecast_state(
-    model: Any,
-    method: Any,
-    state: Any,
+    model: Model,
+    method: Filter,
+    state: PyTree,
     steps: int,
     *,
     dtype: str = "float64",

@@ -7,7 +7,7 @@ written into is another model.
 import dataclasses
 import platform
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -19,9 +19,9 @@ from wolf.execution import backend_selection, validate
 from wolf.execution.backend_selection import BackendChoice
 from wolf.execution.xla_batching import bound_programs, run_one, run_series
 from wolf.inference import registry
-from wolf.interfaces import Filter, Requirements
+from wolf.interfaces import Filter, Key, Requirements, Save
 from wolf.numerics.precision import as_key, precision
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.runtime import fork_guard
 from wolf.statespace import Model, time_axes
 
@@ -29,7 +29,7 @@ MAX_CACHED_PAIRS = 64
 MAX_CACHED_BYTES = 65_536  # of the numbers of a pair: comparing more takes longer than preparing it
 
 _lock = Lock()
-_cache: dict[Hashable, tuple[Any, Any, tuple[bytes, ...], "Prepared"]] = {}
+_cache: dict[Hashable, tuple[Callable, Callable, tuple[bytes, ...], "Prepared"]] = {}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class RunOptions:
 
     dtype: str
     update_first: bool
-    save: Any
+    save: Save
     backend: str
-    recorder: Any = None
+    recorder: Callable | None = None
 
 
 class Pair(NamedTuple):
@@ -61,9 +61,9 @@ class Pair(NamedTuple):
         per_series: whether each series has a model of its own.
     """
 
-    method: Any
-    models: tuple[Any, ...]
-    adapted: tuple[Any, ...]
+    method: Filter
+    models: tuple[Model, ...]
+    adapted: tuple[Model, ...]
     per_series: bool
 
 
@@ -105,8 +105,13 @@ class Prepared:
             validate.warn_of_size(rows * self.row_bytes, rows, self.pair.models[0].state_dim)
 
     def run(
-        self, ys: np.ndarray, us: np.ndarray | None, key: Any = None, state: Any = None, u_before: Any = None
-    ) -> tuple[Any, Any]:
+        self,
+        ys: np.ndarray,
+        us: np.ndarray | None,
+        key: Key | None = None,
+        state: PyTree = None,
+        u_before: PyTree = None,
+    ) -> tuple[PyTree, PyTree]:
         """Filter one series.
 
         Args:
@@ -123,10 +128,10 @@ class Prepared:
             return native.run_one(self.program, ys, us, state, u_before)
         bound_programs()
         dtype = self.options.dtype
-        how = {"save": self.options.save, "update_first": self.options.update_first}
+        save, order = self.options.save, self.options.update_first
         with precision(dtype):
             pair = cast(self.pair.adapted[0], dtype), cast(self.pair.method, dtype)
-            return run_one(*pair, ys, us, as_key(key), state=state, u_before=u_before, **how)
+            return run_one(*pair, ys, us, as_key(key), state=state, u_before=u_before, save=save, update_first=order)
 
     def run_many(
         self,
@@ -134,9 +139,9 @@ class Prepared:
         us: np.ndarray | None,
         lengths: np.ndarray | None,
         threads: int | None,
-        key: Any = None,
+        key: Key | None = None,
         start: dict[str, Any] | None = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[PyTree, PyTree]:
         """Filter many series.
 
         Args:
@@ -161,7 +166,7 @@ class Prepared:
         return run_series(*pair, ys, us, key, lengths, dtype, threads, how, **start)
 
 
-def resolve(models: Model | Sequence[Model], method: str | Filter | None, key: Any) -> Pair:
+def resolve(models: Model | Sequence[Model], method: str | Filter | None, key: Key | None) -> Pair:
     """Validate a method and its models, and adapt them to each other.
 
     Args:
@@ -177,7 +182,7 @@ def resolve(models: Model | Sequence[Model], method: str | Filter | None, key: A
     return Pair(found, given, tuple(validate.adapt_model(each, found, key) for each in given), per_series)
 
 
-def prepare(pair: Pair, options: RunOptions, us: np.ndarray | None, key: Any, steps: int, rows: int) -> Prepared:
+def prepare(pair: Pair, options: RunOptions, us: np.ndarray | None, key: Key | None, steps: int, rows: int) -> Prepared:
     """Check the options and functions of a run, choose the backend, and compile.
 
     Args:
@@ -210,6 +215,7 @@ def _settings(pair: Pair, options: RunOptions, choice: BackendChoice) -> dict[st
     return {
         "method": repr(pair.method),
         "dtype": options.dtype,
+        # A callable object, such as a partial, has no name.
         "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
         "update_first": options.update_first,
         "backend": choice,
@@ -219,7 +225,7 @@ def _settings(pair: Pair, options: RunOptions, choice: BackendChoice) -> dict[st
     }
 
 
-def find(model: Any, method: Any, options: RunOptions) -> Prepared | None:
+def find(model: Model, method: str | Filter | None, options: RunOptions) -> Prepared | None:
     """Return the cached pair of a model and a method, or None.
 
     Args:
@@ -237,7 +243,7 @@ def find(model: Any, method: Any, options: RunOptions) -> Prepared | None:
     return ready if model_ref() is model and method_ref() is named and numbers == _numbers(model, named) else None
 
 
-def keep(model: Any, method: Any, options: RunOptions, ready: Prepared) -> None:
+def keep(model: Model, method: str | Filter | None, options: RunOptions, ready: Prepared) -> None:
     """Cache a pair that runs natively, for as long as model and method live and their numbers do not change."""
     named = _named(method)
     numbers = _numbers(model, named)
@@ -255,7 +261,7 @@ def keep(model: Any, method: Any, options: RunOptions, ready: Prepared) -> None:
         _cache[key] = entry
 
 
-def _named(method: Any) -> Any:
+def _named(method: str | Filter | None) -> object:
     """Return the constructor that a name stands for, and everything else unchanged."""
     if not isinstance(method, str):
         return method
@@ -263,16 +269,16 @@ def _named(method: Any) -> Any:
     return None if row is None else row.build
 
 
-def _key(model: Any, method: Any, options: RunOptions) -> Hashable:
+def _key(model: Model, method: str | Filter | None, options: RunOptions) -> Hashable:
     return id(model), id(_named(method)), isinstance(method, str), options
 
 
-def _reference(method: Any) -> Any:
+def _reference(method: object) -> Callable:
     """Refer to a method without keeping it alive; None stands for the default."""
     return (lambda: None) if method is None else weakref.ref(method)
 
 
-def _numbers(model: Any, method: Any) -> tuple[bytes, ...] | None:
+def _numbers(model: Model, method: object) -> tuple[bytes, ...] | None:
     """Return the bytes of all numbers of a model and a method; None if one of them is not a plain number."""
     has_numbers = isinstance(getattr(method, "requirements", None), Requirements)  # a constructor has none
     found = []

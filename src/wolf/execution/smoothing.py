@@ -15,12 +15,12 @@ from wolf.interfaces import Linearization
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision, to_dtype
 from wolf.numerics.pytree import cast
-from wolf.statespace import with_matrices
+from wolf.statespace import Model, with_matrices
 
 
 @dataclasses.dataclass(frozen=True)
 class SmootherTask:
-    """What a smoother reads.
+    """Input of a smoother.
 
     Args:
         models: one for all series, or one for each.
@@ -36,12 +36,12 @@ class SmootherTask:
         lengths: steps of each series, (B,), where they differ.
     """
 
-    models: tuple[Any, ...]
+    models: tuple[Model, ...]
     per_series: bool
     linearization: Linearization
     filtered: Gaussian
     predicted: Gaussian
-    start: Any
+    start: int | np.ndarray
     dtype: str
     update_first: bool
     inputs: np.ndarray | None = None
@@ -86,11 +86,22 @@ def run_native(task: SmootherTask) -> Gaussian | None:
         return None
     arrays = (task.filtered, task.predicted), task.scales
     (filtered, predicted), scales = jax.tree.map(lambda a: to_dtype(a if task.many else a[None], task.dtype), arrays)
-    how: Any = {"lengths": task.lengths, "start": int(start.min()), "update_first": task.update_first}
-    found = native.run_smoother(program, filtered, predicted, to_dtype(task.inputs, task.dtype), scales=scales, **how)
-    if not np.isfinite(found.cov[:, 0]).all():  # a singular predicted covariance, which takes eigenvectors
-        return None
-    return found if task.many else Gaussian(found.mean[0], found.cov[0])
+    us, first = to_dtype(task.inputs, task.dtype), int(start.min())
+    found = run_program(program, filtered, predicted, us, task.lengths, first, scales, task.update_first)
+    return found if found is None or task.many else Gaussian(found.mean[0], found.cov[0])
+
+
+def run_program(program: native.NativeProgram, filtered: Gaussian, predicted: Gaussian, *rest: Any) -> Gaussian | None:
+    """Smooth by a compiled program; None where a predicted covariance is singular, which takes XLA's eigenvectors.
+
+    Args:
+        program: of `compile_backward`.
+        filtered: as in `native.run_smoother`, with a leading series axis.
+        predicted: as there.
+        rest: the remaining arguments of `native.run_smoother`.
+    """
+    found = native.run_smoother(program, filtered, predicted, *rest)
+    return found if np.isfinite(found.cov[:, 0]).all() else None
 
 
 def run_xla(task: SmootherTask) -> Gaussian:

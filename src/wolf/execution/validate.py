@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from typing import Any
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ from wolf import validation
 from wolf.engine.recorders import RECORDERS
 from wolf.inference import registry
 from wolf.inference.filters import ErrorState, GaussianFilter
-from wolf.interfaces import Filter, Key, is_a
+from wolf.interfaces import Filter, Key, Save, is_a
 from wolf.numerics.pytree import plain_functions
 from wolf.statespace import Model, ParameterModel, is_curved, time_axes, with_matrices, with_variances
 
@@ -20,10 +19,10 @@ LARGE_OUTPUT_BYTES = 4e9  # above this a run warns, and a request that does not 
 MAX_FUNCTION_COPIES = 5  # so many copies of one function mean that it is defined inside a loop
 MAX_TRACKED_FUNCTIONS = 1_000
 
-_seen_functions: dict[Any, set[int]] = {}
+_seen_functions: dict[object, set[int]] = {}
 
 
-def resolve_method(method: str | Filter | None, model: Model) -> Any:
+def resolve_method(method: str | Filter | None, model: Model) -> Filter:
     """Return the filter that a name, a value or None stands for, in the form that suits the model."""
     check_model(model)
     if method is None:
@@ -44,7 +43,7 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
     return (_around_error(method) if is_curved(model) else method).suited(model)
 
 
-def _around_error(method: Any) -> ErrorState:
+def _around_error(method: Filter) -> ErrorState:
     """Wrap a Gaussian filter so that it estimates the error of a state on a manifold."""
     if isinstance(method, ErrorState):
         return method
@@ -56,14 +55,14 @@ def _around_error(method: Any) -> ErrorState:
     return ErrorState(method)
 
 
-def check_model(model: Any) -> None:
+def check_model(model: object) -> None:
     """Raise a ValueError for anything but a model."""
     if not isinstance(model, Model):
         kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {kind}")
 
 
-def adapt_model(model: Any, method: Any, key: Key | None) -> Any:
+def adapt_model(model: Model, method: Filter, key: Key | None) -> Model:
     """Check that a method supports a model, and return the model in the form that the method takes.
 
     Variances become diagonal matrices for methods that need matrices; diagonal matrices become variances for methods
@@ -87,7 +86,7 @@ def adapt_model(model: Any, method: Any, key: Key | None) -> Any:
     return model
 
 
-def check_options(dtype: str, save: Any, update_first: bool = False) -> None:
+def check_options(dtype: str, save: Save, update_first: bool = False) -> None:
     """Check options that do not depend on the model or the data."""
     if not isinstance(dtype, str) or dtype not in ("float64", "float32"):
         raise ValueError(f'dtype must be "float64" or "float32"; got {validation.short_repr(dtype)}')
@@ -136,7 +135,7 @@ def check_functions(model: Model, us: np.ndarray | None) -> None:
             raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 
 
-def bytes_per_row(model: Model, save: Any, dtype: str, method: Any) -> int:
+def bytes_per_row(model: Model, save: Save, dtype: str, method: Filter) -> int:
     """Return the bytes that one step takes in a result with `save="all"`; 0 for everything else."""
     if save != "all":
         return 0
@@ -172,7 +171,7 @@ def refuse_if_large(name: str, value: int, numbers: float, dtype: str) -> None:
 def warn_if_recompiled(model: Model) -> None:
     """Warn when one function is given as many different objects, each of which compiles again."""
     for fn in plain_functions(model):
-        code = getattr(fn, "__code__", None)
+        code = getattr(fn, "__code__", None)  # a built-in function has none
         if len(_seen_functions) >= MAX_TRACKED_FUNCTIONS:
             _seen_functions.clear()
         seen = _seen_functions.setdefault(code, set())
@@ -201,7 +200,7 @@ def package_version() -> str:
     return wolf.__version__
 
 
-def stack_models(models: tuple[Model, ...]) -> Any:
+def stack_models(models: tuple[Model, ...]) -> Model:
     """Stack models of equal shapes, with a leading series axis on every leaf."""
     try:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *models)

@@ -6,21 +6,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
+from jax.stages import Wrapped
 
 from wolf.engine import scan
 from wolf.engine.forecast import run_forecast
 from wolf.engine.smoother import run_sampler, run_smoother, run_smoothers
+from wolf.interfaces import Filter, Key
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
+from wolf.numerics.pytree import PyTree
 from wolf.numerics.xla_fusion import is_emission_failure, largest_factorized_size, uses_thread_pool
 from wolf.runtime import malloc_trim
 from wolf.runtime.blas_threads import one_thread
-from wolf.statespace import time_axes
+from wolf.statespace import Model, time_axes
 from wolf.statespace.array_fields import replace
 
 MIN_SERIES_PER_THREAD = 64  # fewer do not pay for a thread
@@ -33,8 +36,10 @@ MIN_PADDED_ROWS = 256  # to which shorter series are padded, so that many of the
 FINE_PADDING_STEPS = 1024  # above which there are more lengths, and less padding
 MIN_DIM_ONE_BY_ONE = 64  # states from which one series fills the cache: together they would wait for memory
 
+Compiled = TypeVar("Compiled")  # a function compiled by `jax.jit`
+
 _pool = Lock()  # held by the one program that may wait inside XLA's thread pool
-_program_facts: WeakKeyDictionary[Any, tuple[bool, int]] = WeakKeyDictionary()
+_program_facts: WeakKeyDictionary[object, tuple[bool, int]] = WeakKeyDictionary()
 
 
 _jitted: list[Any] = [
@@ -48,7 +53,7 @@ _jitted: list[Any] = [
 ]
 
 
-def bounded(compiled: Any) -> Any:
+def bounded(compiled: Compiled) -> Compiled:
     """Register a compiled function, so that `bound_programs` clears its programs too.
 
     Args:
@@ -68,7 +73,7 @@ def bound_programs() -> None:
 
 @bounded
 @partial(jax.jit, static_argnames=("axes", "steps", "update_first"))
-def run_forecasts(*arguments: Any, axes: tuple, steps: int, update_first: bool) -> Any:
+def run_forecasts(*arguments: PyTree, axes: tuple, steps: int, update_first: bool) -> PyTree:
     """Forecast many series; arguments as in `run_forecast`, and the axes of the series."""
     return jax.vmap(partial(run_forecast, steps=steps, update_first=update_first), in_axes=axes)(*arguments)
 
@@ -111,7 +116,7 @@ def pad_rows(array: np.ndarray, count: int, blank: float) -> np.ndarray:
     return np.concatenate([array, np.full((count - len(array), *array.shape[1:]), blank)])
 
 
-def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
+def pad(tree: PyTree, axis: int, before: int = 0, after: int = 0) -> PyTree:
     """Pad every array along an axis by copies of its first or last entry."""
 
     def one(array: np.ndarray) -> np.ndarray:
@@ -122,7 +127,7 @@ def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
     return jax.tree.map(one, tree) if before or after else tree
 
 
-def stretch(tree: Any, extra: int) -> Any:
+def stretch(tree: PyTree, extra: int) -> PyTree:
     """Lengthen every array at its end by arbitrary rows, without a copy if it is a view of a longer array.
 
     Results of a run are such views, since the run was padded.
@@ -142,7 +147,9 @@ def stretch(tree: Any, extra: int) -> Any:
     return jax.tree.map(one, tree) if extra else tree
 
 
-def lengthen(model: Any, ys: Any, us: Any, per_series: bool = False) -> tuple[Any, Any, Any]:
+def lengthen(
+    model: Model, ys: np.ndarray, us: np.ndarray | None, per_series: bool = False
+) -> tuple[Model, np.ndarray, np.ndarray | None]:
     """Pad measurements with missing ones, and inputs and time-varying arrays to match.
 
     Args:
@@ -163,7 +170,7 @@ def lengthen(model: Any, ys: Any, us: Any, per_series: bool = False) -> tuple[An
     return model, np.concatenate([ys, blank], -2), None if us is None else pad(us, us.ndim - 2, after=extra)
 
 
-def call(compiled: Any, *arguments: Any, **options: Any) -> Any:
+def call(compiled: Wrapped, *arguments: PyTree, **options: object) -> PyTree:
     """Call a compiled function and return NumPy arrays; functions that could block each other run one at a time.
 
     Args:
@@ -180,7 +187,14 @@ def call(compiled: Any, *arguments: Any, **options: Any) -> Any:
         return to_numpy(compiled(*arguments, **options))
 
 
-def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, **options: Any) -> tuple[Any, Any]:
+def run_one(
+    model: Model,
+    method: Filter,
+    ys: np.ndarray,
+    us: np.ndarray | None = None,
+    key: Key | None = None,
+    **options: PyTree,
+) -> tuple[PyTree, PyTree]:
     """Filter one series in one kernel; without fusion where the compiler does not support an operation in it."""
     steps = len(ys)
     model, ys, us = lengthen(model, ys, us)
@@ -188,7 +202,7 @@ def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, *
     # A small Gaussian filter has no batch of matrices to look for.
     plain = method.linearization is not None and max(model.state_dim, model.obs_dim) <= SMALL
 
-    def attempt(**fused: bool) -> Any:
+    def attempt(**fused: bool) -> PyTree:
         arguments, rest = (model, method, ys, us, key), options | fused
         return to_numpy(scan.run_filter(*arguments, **rest)) if plain else call(scan.run_filter, *arguments, **rest)
 
@@ -196,17 +210,17 @@ def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, *
     return final, jax.tree.map(lambda array: array[:steps], saved)
 
 
-def smooth(*arguments: Any, many: bool, per_series_model: bool, update_first: bool) -> Any:
+def smooth(*arguments: PyTree, many: bool, per_series_model: bool, update_first: bool) -> PyTree:
     """Smooth one series or many, in one kernel if possible; arguments as in `run_smoothers`."""
     options = {"per_series_model": per_series_model} if many else {}
 
-    def attempt(**fused: bool) -> Any:
+    def attempt(**fused: bool) -> PyTree:
         return call(run_smoothers if many else run_smoother, *arguments, update_first=update_first, **options, **fused)
 
     return _in_one_kernel(attempt)
 
 
-def _in_one_kernel(attempt: Callable) -> Any:
+def _in_one_kernel(attempt: Callable[..., PyTree]) -> PyTree:
     try:
         return attempt(fused=True)
     except jax.errors.JaxRuntimeError as error:
@@ -216,18 +230,18 @@ def _in_one_kernel(attempt: Callable) -> Any:
 
 
 def run_series(
-    model: Any,
-    method: Any,
+    model: Model,
+    method: Filter,
     ys: np.ndarray,
-    us: Any,
-    key: Any,
+    us: np.ndarray | None,
+    key: Key | None,
     lengths: np.ndarray | None,
     dtype: str,
     threads: int | None,
     options: dict,
-    state: Any = None,
+    state: PyTree = None,
     u_before: np.ndarray | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[PyTree, PyTree]:
     """Filter many series in batches of equal size on several threads, so that one compilation serves all.
 
     Returns:
@@ -249,7 +263,7 @@ def run_series(
     padded = np.concatenate([ys, np.full((blank, *ys.shape[1:]), np.nan, ys.dtype)]) if blank else ys
     rows = [np.minimum(np.arange(i * size, (i + 1) * size), len(ys) - 1) for i in range(parts)]
 
-    def part(i: int) -> tuple[Any, Any]:
+    def part(i: int) -> tuple[PyTree, PyTree]:
         with precision(dtype):
             some = jax.tree.map(lambda leaf: leaf[rows[i]], model) if per_series else model
             inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
@@ -267,7 +281,7 @@ def run_series(
     return whole.first(len(ys))
 
 
-def _series_first(one_by_one: bool, *arguments: Any, **options: Any) -> tuple[Any, Any]:
+def _series_first(one_by_one: bool, *arguments: PyTree, **options: PyTree) -> tuple[PyTree, PyTree]:
     """Filter series one by one or together, and move the series axis to the front."""
     if one_by_one:
         try:
@@ -292,9 +306,9 @@ class _Assembler:
     def __init__(self, count: int):
         self.count, self.lock = count, Lock()
         self.arrays: list[np.ndarray] | None = None
-        self.structure: Any = None
+        self.structure: PyTree = None
 
-    def put(self, start: int, piece: Any) -> None:
+    def put(self, start: int, piece: PyTree) -> None:
         """Copy the results of a batch, the series axis first, to the rows of its series."""
         leaves, structure = jax.tree.flatten(piece)
         with self.lock:
@@ -304,6 +318,6 @@ class _Assembler:
         for array, leaf in zip(self.arrays, leaves, strict=True):
             array[start : start + len(leaf)] = leaf
 
-    def first(self, count: int) -> Any:
+    def first(self, count: int) -> PyTree:
         """Return the results of the first series; the others are padding."""
         return jax.tree.unflatten(self.structure, [array[:count] for array in self.arrays or []])

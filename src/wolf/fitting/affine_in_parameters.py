@@ -1,10 +1,11 @@
 """Models whose arrays are affine in the parameters, as those with unknown variances are."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
+
+from wolf.numerics.pytree import PyTree
 
 ZERO_TOLERANCE = 1e-12  # relative size of an entry that is a rounding error
 CHECK_FACTORS = (0.4, 1.7)  # range of factors on the start at which the affine form is compared with the original
@@ -27,7 +28,7 @@ class AffineArrays:
         ([[1.5, 1.0], [1.0, 1.5]], [[[10.0, 0.0], [0.0, 10.0]]])
     """
 
-    def __init__(self, make: Callable[[np.ndarray], Any], start: np.ndarray):
+    def __init__(self, make: Callable[[np.ndarray], PyTree], start: np.ndarray):
         self.make = make
         base_leaves, self.structure = jax.tree.flatten(make(start))
         steps = np.where(start == 0.0, 1.0, start)
@@ -57,16 +58,16 @@ class AffineArrays:
             for leaf, affine_leaf in pairs
         )
 
-    def at(self, numbers: np.ndarray) -> Any:
+    def at(self, numbers: np.ndarray) -> PyTree:
         """Evaluate the pytree at parameters (K,); for many, (B, K), varying arrays have a leading axis."""
         return jax.tree.unflatten(self.structure, self.leaves(numbers))
 
-    def leaves(self, numbers: np.ndarray) -> list[Any]:
+    def leaves(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Evaluate the arrays of `at` without the tree structure."""
         terms = zip(self.varies, self.fixed, self.coefficients, strict=True)
         return [fixed + np.tensordot(numbers, each, 1) if varies else fixed for varies, fixed, each in terms]
 
-    def directional(self, rates: np.ndarray) -> Any:
+    def directional(self, rates: np.ndarray) -> PyTree:
         """Compute the derivatives of the arrays by each parameter, times its rate; a leading axis counts parameters."""
         leaves = []
         for varies, coefficients in zip(self.varies, self.coefficients, strict=True):
@@ -75,5 +76,5 @@ class AffineArrays:
         return jax.tree.unflatten(self.structure, leaves)
 
 
-def _flat(leaves: list[Any]) -> np.ndarray:
+def _flat(leaves: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ravel(leaf) for leaf in leaves])

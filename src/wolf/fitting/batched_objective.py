@@ -4,8 +4,6 @@ Gradients are then finite differences of scores. Differentiating the filter take
 which does not fit a cache for a model of a dozen states; differences take more runs of the same small program.
 """
 
-from typing import Any
-
 import numpy as np
 
 from wolf import native
@@ -15,6 +13,7 @@ from wolf.fitting.affine_in_parameters import AffineArrays
 from wolf.interfaces import StepInfo
 from wolf.native.execute.executable import LANES, NativeProgram
 from wolf.native.frontend.signature import Arguments, flatten_model
+from wolf.numerics.pytree import PyTree
 
 NUM_GENERIC_POINTS = 4  # points that determine which entries are equal or 0 everywhere
 POINTS_PER_BATCH = 512  # points with one series each, whose rows and results stay in a cache
@@ -129,7 +128,7 @@ def _pad_to_lanes(count: int) -> int:
     return -(-count // LANES) * LANES
 
 
-def _record_score(state: Any, info: StepInfo) -> tuple[Any, Any]:
+def _record_score(state: PyTree, info: StepInfo) -> tuple[PyTree, PyTree]:
     return info.nis, info.log_likelihood
 
 

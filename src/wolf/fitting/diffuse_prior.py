@@ -6,9 +6,9 @@ measurement variance, the likelihood would be maximised by a small value of this
 correction log L + 1/2 sum log variance has a limit for increasingly diffuse priors (Durbin & Koopman 2012, 7.2.2).
 """
 
-from typing import Any
-
 import numpy as np
+
+from wolf.statespace import Model
 
 MIN_VARIANCE_RATIO = 1e4  # ratio to the largest measurement variance above which a prior is diffuse
 
@@ -30,7 +30,7 @@ class DiffusePrior:
         1.151
     """
 
-    def __init__(self, model: Any, ys: np.ndarray):
+    def __init__(self, model: Model, ys: np.ndarray):
         variances = prior_variances(model)
         self.diffuse_states = np.flatnonzero(
             variances > MIN_VARIANCE_RATIO * np.max(np.abs(model.obs_cov), initial=0.0)
@@ -50,7 +50,7 @@ class DiffusePrior:
         return np.asarray(self.factor * (derivatives[:, self.diffuse_states] / variances[self.diffuse_states]).sum(-1))
 
 
-def prior_variances(model: Any) -> np.ndarray:
+def prior_variances(model: Model) -> np.ndarray:
     """Return the variances of a model's prior, (D,), or of many priors, (..., D)."""
     cov = np.asarray(model.prior.cov)
     return np.diagonal(cov, axis1=-2, axis2=-1) if cov.ndim > 1 else cov

@@ -2,18 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.execution import validate
 from wolf.fitting.initial_values import is_many
 from wolf.inference.filters import GaussianFilter
+from wolf.interfaces import Filter
 from wolf.statespace import Model
 
 
-def build(builder: Callable[..., Any], values: dict[str, float]) -> Any:
+def build(builder: Callable[..., object], values: dict[str, float]) -> Model:
     """Build the first model; raise an error that names the builder if it fails."""
     try:
         model = builder(**values)
@@ -30,7 +31,7 @@ def build(builder: Callable[..., Any], values: dict[str, float]) -> Any:
     return model
 
 
-def base_filter(method: Any, model: Any) -> GaussianFilter:
+def base_filter(method: str | Filter | None, model: Model) -> GaussianFilter:
     """Return the filter whose noise model is replaced by that of the score."""
     method = GaussianFilter() if method is None else validate.resolve_method(method, model)
     if not isinstance(method, GaussianFilter):
@@ -38,7 +39,7 @@ def base_filter(method: Any, model: Any) -> GaussianFilter:
     return dataclasses.replace(method, noise=GaussianFilter().noise)
 
 
-def as_series(ys: Any, size: int) -> np.ndarray:
+def as_series(ys: ArrayLike, size: int) -> np.ndarray:
     """Convert one series or many to an array (B, T, M)."""
     if is_many(ys):
         return validation.many_measurements(ys, size)[0]

@@ -5,7 +5,6 @@ kernel for a small model.
 """
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +14,17 @@ from wolf.engine import scan
 from wolf.engine.measurements import preprocess
 from wolf.execution.xla_batching import bounded
 from wolf.fitting import student_score
+from wolf.interfaces import Filter
+from wolf.numerics.pytree import PyTree
 from wolf.numerics.xla_fusion import one_kernel
+from wolf.statespace import Model
 
 
 @bounded
 @partial(jax.jit, static_argnames=("two_part", "update_first", "fused"))
 def score_and_gradient(
-    point: tuple[Any, Any],
-    directions: tuple[Any, Any],
+    point: tuple[PyTree, PyTree],
+    directions: tuple[PyTree, PyTree],
     ys: Array,
     inputs: Array | None,
     *,
@@ -55,25 +57,27 @@ def score_and_gradient(
     return values.sum(0), derivatives.sum(0)
 
 
-def _run(point: tuple[Any, Any], directions: tuple[Any, Any], rows: tuple, update_first: bool) -> tuple[Any, Any]:
+def _run(
+    point: tuple[PyTree, PyTree], directions: tuple[PyTree, PyTree], rows: tuple, update_first: bool
+) -> tuple[PyTree, PyTree]:
     """Run the filter; return NIS and log density of each row, (T,), and their derivatives, (T, directions)."""
 
-    def residuals(model: Any, method: Any) -> tuple[Array, Array]:
-        def body(state: Any, row: tuple) -> tuple[Any, tuple[Array, Array]]:
+    def residuals(model: Model, method: Filter) -> tuple[Array, Array]:
+        def body(state: PyTree, row: tuple) -> tuple[PyTree, tuple[Array, Array]]:
             y, u, u_before = row
             state, info = scan.step(model, method, state, y, u, update_first=update_first, u_before=u_before)
             return state, (info.nis, info.log_likelihood)
 
         return jax.lax.scan(body, method.init(model, None), rows)[1]
 
-    def directional(direction: tuple[Any, Any]) -> tuple[Any, Any]:
+    def directional(direction: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
         return jax.jvp(residuals, point, direction)
 
     return jax.vmap(directional, out_axes=(None, 1))(directions)
 
 
 def _score_and_derivatives(
-    noise: Any, noise_directions: Any, outputs: Any, derivatives: Any, series: Array, two_part: bool
+    noise: PyTree, noise_directions: PyTree, outputs: PyTree, derivatives: PyTree, series: Array, two_part: bool
 ) -> tuple[Array, Array]:
     nis, log_density = outputs
     if not two_part:

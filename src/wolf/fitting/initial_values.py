@@ -1,14 +1,16 @@
 """First guesses of parameters, from robust statistics of the data."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.numerics.robust import MAD_TO_STD
+from wolf.statespace import Model
 
 OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # shares of the variance of differences, for variances without a first guess
 VARIANCE_SUFFIXES = ("_var", "_rate")  # suffixes of names of variances
@@ -16,7 +18,7 @@ MAX_STEP = 1e150  # largest step whose square is finite
 
 
 def first_guesses(
-    builder: Callable[..., Any], ys: Any, user_guesses: dict[str, float], around_slope: bool = False
+    builder: Callable[..., Model], ys: ArrayLike, user_guesses: dict[str, float], around_slope: bool = False
 ) -> dict[str, float]:
     """Determine the parameters of a builder, and first guesses of them.
 
@@ -61,12 +63,12 @@ def first_guesses(
     return found if takes_keywords else {name: found[name] for name in parameters if name in found}
 
 
-def is_many(ys: Any) -> bool:
+def is_many(ys: ArrayLike) -> TypeGuard[Sequence[ArrayLike]]:
     """Return whether the argument is a list of series, rather than of numbers or rows."""
     return isinstance(ys, list | tuple) and len(ys) > 0 and np.ndim(ys[0]) > 0
 
 
-def difference_var(ys: Any, around_slope: bool = False) -> float:
+def difference_var(ys: ArrayLike, around_slope: bool = False) -> float:
     """Estimate the variance of the step between consecutive measurements, robust to outliers.
 
     Args:

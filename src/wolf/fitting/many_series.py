@@ -1,6 +1,6 @@
 """Fits of many series, each with its own parameters, in lock-step: queries of all searches are evaluated together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from wolf import native, validation
 from wolf.execution.xla_batching import bound_programs
 from wolf.fitting.batched_objective import BatchedScore
 from wolf.fitting.finite_differences import differentiate, stencil
+from wolf.fitting.initial_values import is_many
 from wolf.fitting.maximum_likelihood import Score, check_options, first_transform, hold_parameters
 from wolf.fitting.objective import Objective
 from wolf.fitting.optimizer import Query, Response, run_search
@@ -25,7 +26,7 @@ def fit_many(
     *,
     start: Mapping[str, float] | None = None,
     bounds: Mapping[str, Bounds] | None = None,
-    hold: Mapping[str, Any] | None = None,
+    hold: Mapping[str, object] | None = None,
     score: Score = "two-part",
     method: str | Filter | None = None,
     restarts: int = 2,
@@ -76,10 +77,9 @@ def fit_many(
     return solver.solve([objective.search(1 + restarts, seed) for objective in objectives])
 
 
-def _split_series(ys: Any) -> list[Any]:
+def _split_series(ys: Any) -> list[ArrayLike]:
     """Split an argument into its series; reject a single series."""
-    several = isinstance(ys, list | tuple) and len(ys) > 0 and np.ndim(ys[0]) > 0
-    if not several and np.ndim(ys) not in (2, 3):
+    if not is_many(ys) and np.ndim(ys) not in (2, 3):
         raise ValueError(
             f"ys must be many series, (series, T, M) or (series, T), or a list of arrays; "
             f"got {validation.short_repr(ys)}. "
@@ -116,13 +116,13 @@ class LockstepSolver:
         except native.UNSUPPORTED:
             return None
 
-    def solve(self, searches: list[Any]) -> list[Fit]:
+    def solve(self, searches: list[Generator[Query, Response, Fit]]) -> list[Fit]:
         """Run all searches until each has its result."""
         if self.batch is None:
             return [
                 run_search(each, objective.evaluate) for each, objective in zip(searches, self.objectives, strict=True)
             ]
-        results: list[Any] = [None] * len(searches)
+        results: dict[int, Fit] = {}
         queries = {i: next(each) for i, each in enumerate(searches)}
         while queries:
             responses, queries = self._evaluate(queries), {}
@@ -131,7 +131,7 @@ class LockstepSolver:
                     queries[i] = searches[i].send(response)
                 except StopIteration as end:
                     results[i] = end.value
-        return results
+        return [results[i] for i in range(len(searches))]
 
     def _evaluate(self, queries: dict[int, Query]) -> dict[int, Response]:
         """Evaluate all queries together; objectives that turned out not to be affine evaluate their own."""

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,7 @@ def fit(
     *,
     start: Mapping[str, float] | None = None,
     bounds: Mapping[str, Bounds] | None = None,
-    hold: Mapping[str, Any] | None = None,
+    hold: Mapping[str, object] | None = None,
     score: Score = "two-part",
     inputs: ArrayLike | None = None,
     method: str | Filter | None = None,
@@ -79,16 +79,20 @@ def fit(
     transform = first_transform(builder, ys, user_guesses, limits)
     bound_programs()
     objective = Objective(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
-    return run_search(objective.search(1 + restarts, seed), objective.evaluate)  # type: ignore[no-any-return]
+    return run_search(objective.search(1 + restarts, seed), objective.evaluate)
 
 
-def first_transform(builder: Any, ys: Any, user_guesses: dict[str, Any], limits: dict[str, Any]) -> Transform:
+def first_transform(
+    builder: Callable[..., Model], ys: ArrayLike, user_guesses: dict[str, float], limits: dict[str, Bounds]
+) -> Transform:
     """Make the transform of the parameters, from first guesses with and without a trend in the data."""
     plain, trended = (first_guesses(builder, ys, user_guesses, around_slope) for around_slope in (False, True))
     return Transform(plain, limits, trended)
 
 
-def hold_parameters(builder: Any, hold: Any, user_guesses: dict[str, Any]) -> Any:
+def hold_parameters(
+    builder: Callable[..., Model], hold: Mapping[str, object] | None, user_guesses: dict[str, float]
+) -> Callable[..., Model]:
     """Bind the held parameters of a builder."""
     values = validation.mapping("hold", hold, "{'obs_var': 1.0}")
     conflicting = [name for name in values if name in user_guesses]
@@ -106,8 +110,15 @@ def hold_parameters(builder: Any, hold: Any, user_guesses: dict[str, Any]) -> An
 
 
 def check_options(
-    builder: Any, start: Any, bounds: Any, score: Any, restarts: Any, seed: Any, update_first: Any, affine: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    builder: Callable[..., Model],
+    start: Mapping[str, float] | None,
+    bounds: Mapping[str, Bounds] | None,
+    score: Score,
+    restarts: int,
+    seed: int,
+    update_first: bool,
+    affine: bool,
+) -> tuple[dict[str, float], dict[str, Bounds]]:
     """Validate the options that do not depend on the data; return first guesses and bounds by name."""
     validation.choice("score", score, SCORES)
     validation.function("builder", builder, "wolf.models.local_level")

@@ -57,10 +57,12 @@ def fit_ar1_noise(
     if not isinstance(model, LinearModel | StateSpaceModel):
         raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.short_repr(model)}")
 
-    def autocorrelated(phi: Any, share: Any, noise_scale: Any, dynamics_scale: Any) -> LinearModel | StateSpaceModel:
+    def autocorrelated(
+        phi: float, share: float, noise_scale: float, dynamics_scale: float
+    ) -> LinearModel | StateSpaceModel:
         return with_ar1_noise(model.scaled(dynamics_scale, noise_scale), phi, share)
 
-    def white(noise_scale: Any, dynamics_scale: Any) -> LinearModel | StateSpaceModel:
+    def white(noise_scale: float, dynamics_scale: float) -> LinearModel | StateSpaceModel:
         return model.scaled(dynamics_scale, noise_scale)
 
     options: dict[str, Any] = {"inputs": inputs, "method": method, "restarts": restarts, "seed": seed}

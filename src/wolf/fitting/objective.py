@@ -2,10 +2,10 @@
 
 import dataclasses
 from collections.abc import Callable, Generator
-from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import native, validation
 from wolf.execution import validate
@@ -16,14 +16,17 @@ from wolf.fitting.diffuse_prior import DiffusePrior, prior_variances
 from wolf.fitting.finite_differences import FAILED_LOSS, differentiate, stencil
 from wolf.fitting.gradients import score_and_gradient
 from wolf.fitting.initial_values import largest_step
+from wolf.fitting.local_search import Minimum
 from wolf.fitting.optimizer import Query, Response, search
 from wolf.fitting.result import OUTLIER_SHARE_RANGE, Fit, Start
 from wolf.fitting.transforms import Transform, sigmoid
 from wolf.inference.noise import ContaminatedGaussian
+from wolf.interfaces import Filter
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.numerics.xla_fusion import is_emission_failure
+from wolf.statespace import Model
 
 OUTLIER_WIDEN_RANGE = (9.0, 1e12)  # variance ratio of outliers: residuals at least three times as large as good ones
 SHARE_START = 0.03  # starting value of the share of outliers
@@ -52,11 +55,11 @@ class Objective:
 
     def __init__(
         self,
-        builder: Callable[..., Any],
+        builder: Callable[..., Model],
         transform: Transform,
-        ys: Any,
-        inputs: Any,
-        method: Any,
+        ys: ArrayLike,
+        inputs: ArrayLike | None,
+        method: str | Filter | None,
         two_part: bool,
         update_first: bool,
         affine: bool = False,
@@ -183,7 +186,7 @@ class Objective:
         values, gradients = self._evaluate_gradients(free[None])
         return float(values[0]), gradients[0]
 
-    def _evaluate_gradients(self, frees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _evaluate_gradients(self, frees: np.ndarray) -> tuple[np.ndarray, PyTree]:
         """Compute minus the score per row at some points, (P, K), and its gradients."""
         if self.batch is None:
             pairs = [self._differentiate(free) for free in frees]
@@ -222,12 +225,12 @@ class Objective:
         value = self._run(point, no_directions)[0] + float(self.diffuse.cost(prior_variances(point[0])))
         return -value / self.count if np.isfinite(value) else FAILED_LOSS
 
-    def _point_at(self, free: np.ndarray) -> tuple[Any, Any]:
+    def _point_at(self, free: np.ndarray) -> tuple[PyTree, PyTree]:
         """Return the model and method at free parameters."""
         numbers = self.numbers(free)
         return self._point(numbers) if self.affine is None else self.affine.at(numbers)
 
-    def _directions(self, free: np.ndarray, point: tuple[Any, Any]) -> tuple[Any, Any]:
+    def _directions(self, free: np.ndarray, point: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
         """Compute the derivatives of model and method by each free parameter."""
         if self.affine is not None:
             parts = [sigmoid(free[-2]) * sigmoid(-free[-2]), np.exp(free[-1])] if self.two_part else []
@@ -255,13 +258,13 @@ class Objective:
         share, widen = frees[:, -2:].T
         return np.column_stack([natural, 1.0 / (1.0 + np.exp(-share)), np.exp(widen)])
 
-    def _point(self, numbers: np.ndarray) -> tuple[Any, Any]:
+    def _point(self, numbers: np.ndarray) -> tuple[PyTree, PyTree]:
         return self._model(numbers), self._method(numbers)
 
-    def _model(self, numbers: np.ndarray) -> Any:
+    def _model(self, numbers: np.ndarray) -> PyTree:
         return self._build(dict(zip(self.transform.names, numbers[: self.size].tolist(), strict=True)))[1]
 
-    def _build(self, values: dict[str, float]) -> tuple[Any, Any]:
+    def _build(self, values: dict[str, float]) -> tuple[PyTree, PyTree]:
         """Call the builder, unless the values are its first or last; return its model, also in double precision."""
         for cached in (self.last, self.first):
             if cached[0] == values:
@@ -276,11 +279,11 @@ class Objective:
         self.last = values, built, model
         return built, model
 
-    def _method(self, numbers: np.ndarray) -> Any:
+    def _method(self, numbers: np.ndarray) -> PyTree:
         rule = ContaminatedGaussian(*numbers[-2:].tolist()) if self.two_part else self.method.noise
         return cast(dataclasses.replace(self.method, noise=rule), "float64")
 
-    def _run(self, point: tuple[Any, Any], directions: tuple[Any, Any]) -> tuple[float, np.ndarray]:
+    def _run(self, point: tuple[PyTree, PyTree], directions: tuple[PyTree, PyTree]) -> tuple[float, np.ndarray]:
         options = {"two_part": self.two_part, "update_first": self.update_first, "fused": self.fused}
         try:
             with precision("float64"):
@@ -311,7 +314,7 @@ class Objective:
         errors = self.transform.derivatives(free[: self.size]) * deviations[: self.size]
         return dict(zip(self.transform.names, errors.tolist(), strict=True))
 
-    def _total_score(self, result: Any) -> float:
+    def _total_score(self, result: Minimum) -> float:
         """Return the score of all rows without the correction for a diffuse prior, as of the returned model."""
         if self.affine is None:
             variances = prior_variances(self._point_at(result.x)[0])
@@ -319,7 +322,7 @@ class Objective:
             variances = self.prior_variance_terms[0] + self.numbers(result.x) @ self.prior_variance_terms[1]
         return -float(result.fun) * self.count - float(self.diffuse.cost(variances))
 
-    def _describe(self, result: Any) -> Start:
+    def _describe(self, result: Minimum) -> Start:
         values = self.transform.natural(result.x[: self.size])
         return Start(self._total_score(result), bool(result.success), int(result.nfev), str(result.message), values)
 

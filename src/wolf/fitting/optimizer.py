@@ -6,7 +6,7 @@ optimiser would not allow this batching, and its threads would cost more than th
 """
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,9 @@ GradientFunction = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 Query = tuple[np.ndarray, int]  # points (P, K), and the order of the derivatives: 0, 1 or 2
-Response = tuple[np.ndarray, Any, Any]  # values (P,); gradients (P, K) or None; Hessians (P, K, K) or None (optional)
+# Values (P,); gradients (P, K) or None; Hessians (P, K, K) or None.
+Response = tuple[np.ndarray, Any, np.ndarray | None]
+ResultT = TypeVar("ResultT")
 Limits = list[tuple[float | None, float | None]]
 
 
@@ -50,10 +52,10 @@ def minimize(
         points, order = query
         return (*gradients(points), None) if order else (values(points), None, None)
 
-    return run_search(search(starts, limits), evaluate)  # type: ignore[no-any-return]
+    return run_search(search(starts, limits), evaluate)
 
 
-def run_search(queries: Generator[Query, Response, Any], evaluate: Callable[[Query], Response]) -> Any:
+def run_search(queries: Generator[Query, Response, ResultT], evaluate: Callable[[Query], Response]) -> ResultT:
     """Run a search to its end by evaluating its queries.
 
     Args:
@@ -65,7 +67,8 @@ def run_search(queries: Generator[Query, Response, Any], evaluate: Callable[[Que
         while True:
             query = queries.send(evaluate(query))
     except StopIteration as end:
-        return end.value
+        result: ResultT = end.value
+        return result
 
 
 def search(

@@ -1,12 +1,16 @@
 """Result of a fit: parameters with standard errors, and the course of the search."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from wolf.results import count
 from wolf.results.views import html
+from wolf.statespace import Model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 OUTLIER_SHARE_RANGE = (
     1e-4,
@@ -50,7 +54,7 @@ class Fit:
 
     parameters: dict[str, float]
     errors: dict[str, float]
-    model: Any
+    model: Model
     outlier_share: float | None
     outlier_widen: float | None
     score: float
@@ -67,7 +71,7 @@ class Fit:
         """Number of starts that found the best score."""
         return sum(start.score > self.score - SAME_SCORE * self.count for start in self.starts)
 
-    def plot(self) -> Any:
+    def plot(self) -> "Figure":
         """Draw the parameters with their errors, and the end of each start, as a `matplotlib.figure.Figure`."""
         from wolf.plots.fit_plot import fit
 

@@ -1,7 +1,7 @@
 """Transforms between named parameters and free ones, which an optimiser may vary within simple limits."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class Transform:
         return [self.start, *(np.fmax(np.fmin(x, highs), lows) for x in others)]
 
 
-def _check(name: str, value: Any, bounds: Any) -> None:
+def _check(name: str, value: float, bounds: Bounds) -> None:
     validation.number(f"the start of {name}", value)
     if isinstance(bounds, str) and bounds == "real":
         return
@@ -92,7 +92,7 @@ def _check(name: str, value: Any, bounds: Any) -> None:
         raise ValueError(f"{name} must start between {bounds[0]} and {bounds[1]}; got {value!r}")
 
 
-def _free(value: float, bounds: Any) -> float:
+def _free(value: float, bounds: Bounds) -> float:
     if bounds == "positive":
         return float(np.log(value))
     if bounds == "real":
@@ -101,7 +101,7 @@ def _free(value: float, bounds: Any) -> float:
     return float(np.log(share) - np.log1p(-share))
 
 
-def _natural(free: float, bounds: Any) -> float:
+def _natural(free: float, bounds: Bounds) -> float:
     if bounds == "positive":
         return float(np.exp(free))
     if bounds == "real":
@@ -109,7 +109,7 @@ def _natural(free: float, bounds: Any) -> float:
     return float(bounds[0] + (bounds[1] - bounds[0]) * sigmoid(free))
 
 
-def _natural_all(free: np.ndarray, bounds: Any) -> np.ndarray:
+def _natural_all(free: np.ndarray, bounds: Bounds) -> np.ndarray:
     if bounds == "positive":
         return np.exp(free)
     if bounds == "real":
@@ -117,7 +117,7 @@ def _natural_all(free: np.ndarray, bounds: Any) -> np.ndarray:
     return np.asarray(bounds[0] + (bounds[1] - bounds[0]) / (1.0 + np.exp(-free)))
 
 
-def _derivative(free: float, bounds: Any) -> float:
+def _derivative(free: float, bounds: Bounds) -> float:
     if bounds == "positive":
         return float(np.exp(free))
     if bounds == "real":

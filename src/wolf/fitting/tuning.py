@@ -32,9 +32,9 @@ from wolf.inference.weights import (
     StudentWeight,
     calibration,
 )
-from wolf.interfaces import Filter
+from wolf.interfaces import Filter, StepInfo, WeightFunction
 from wolf.numerics.precision import precision
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.statespace import Model
 
 CANDIDATES_PER_ROUND = 25  # candidates of each of the two rounds
@@ -54,7 +54,7 @@ class TuningResult:
         scores: their scores.
     """
 
-    method: Any
+    method: Filter
     name: str
     value: float
     score: float
@@ -154,28 +154,28 @@ def tune(
 
 @bounded
 @partial(jax.jit, static_argnames="update_first")
-def _score_candidates(model: Model, candidates: Any, ys: Array, us: Array | None, update_first: bool) -> Array:
+def _score_candidates(model: Model, candidates: PyTree, ys: Array, us: Array | None, update_first: bool) -> Array:
     count = jax.vmap(preprocess)(ys).num_observed
 
-    def score_one(method: Any) -> Array:
+    def score_one(method: Filter) -> Array:
         _, (nis, log_density) = scan.run_filter(model, method, ys, us, save=_record_score, update_first=update_first)
         return student_score.log_student(log_density, nis, count).sum()
 
     return jax.lax.map(score_one, candidates)
 
 
-def _record_score(state: Any, info: Any) -> tuple[Array, Array]:
+def _record_score(state: PyTree, info: StepInfo) -> tuple[Array, Array]:
     return info.nis, info.log_likelihood
 
 
-def _tuned_weight(method: Filter) -> Any:
+def _tuned_weight(method: Filter) -> WeightFunction | None:
     """Return the weight function that has the threshold."""
     weight = method.noise.weight if isinstance(method.noise, Weighted) else None
     return weight.weight if isinstance(weight, PerCoordinate | PerGroup) else weight
 
 
 def _candidate_range(
-    method: Any, model: Model, name: str, low: float | None, high: float | None
+    method: Filter, model: Model, name: str, low: float | None, high: float | None
 ) -> tuple[float, float]:
     """Return the range of the candidates, by default around the calibrated value."""
     if low is None or high is None:
@@ -190,7 +190,7 @@ def _candidate_range(
     return float(low), float(high)
 
 
-def _calibrated_value(weight: Any, model: Model, name: str) -> float:
+def _calibrated_value(weight: WeightFunction | None, model: Model, name: str) -> float:
     if isinstance(weight, StudentWeight) and name == "dof":
         return float(np.asarray(weight.dof))
     if name == "c" and isinstance(weight, IMQ):

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 PyTree = Any  # any nesting of arrays
 
-PyTree = Any  # any nesting of arrays
 _REGISTRY: dict[str, type] = {}
 
 

@@ -9,11 +9,12 @@ filtered again with the jump at the step where the rejections began.
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike
 
 from wolf import native, validation
@@ -22,9 +23,11 @@ from wolf.engine import jump_backdating
 from wolf.engine.scan import run_filter
 from wolf.engine.smoother import run_smoother
 from wolf.execution import backend_selection, validate
-from wolf.interfaces import Dtype, Filter, Key, StepInfo
+from wolf.execution.smoothing import run_program
+from wolf.inference.filters import GaussianFilter
+from wolf.interfaces import Dtype, Filter, Key, Linearization, Number, StepInfo
 from wolf.numerics.precision import precision, to_numpy
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.online.online import Online
 from wolf.online.step_info import StepReport
 from wolf.statespace import Model, with_matrices
@@ -112,8 +115,8 @@ class FixedLag:
             state = self.online.state
             scale = np.asarray(1.0 if report.dynamics_scale is None else report.dynamics_scale)
             beliefs = (np.asarray(state.mean), np.asarray(state.cov), *report.predicted, scale)
-            votes = state.memory.consistent if self._backdates else None
-            self._steps.append(_FilteredStep(beliefs, before, value, votes))
+            rejections = state.memory.consistent if self._backdates else None
+            self._steps.append(_FilteredStep(beliefs, before, value, rejections))
             now = int(state.t) - 1
             if self._backdates and report.inflation is not None and report.inflation > 1.0:
                 self._backdate_jump(now)
@@ -128,9 +131,8 @@ class FixedLag:
         columns = (np.stack(column)[None] for column in zip(*rows, strict=True))
         means, covs, before, before_covs, scales = (np.asarray(column, self.online.dtype) for column in columns)
         beliefs, start = (Gaussian(means, covs), Gaussian(before, before_covs)), now - len(rows) + 1
-        found = native.run_smoother(self._native, *beliefs, None, None, start, scales, self.online.update_first)
-        mean, cov = found.mean[0, 0], found.cov[0, 0]
-        return (mean, cov) if np.isfinite(cov).all() else None
+        found = run_program(self._native, *beliefs, None, None, start, scales, self.online.update_first)
+        return None if found is None else (found.mean[0, 0], found.cov[0, 0])
 
     def _smooth_xla(self, rows: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray]:
         """Smooth the first of the last steps by XLA, padded to one length so that one program is compiled."""
@@ -149,9 +151,9 @@ class FixedLag:
         If that returns to the state before an earlier jump, both were a burst of consistent outliers.
         """
         steps = list(self._steps)
-        ys, votes = np.stack([each.value for each in steps]), np.stack([each.votes for each in steps])
+        ys, rejections = np.stack([each.value for each in steps]), np.stack([each.rejections for each in steps])
         inflations = np.where(np.arange(len(steps)) < len(steps) - 1, 1.0, np.inf)
-        (starts,) = jump_backdating.possible_starts(votes, inflations, ~np.isnan(ys).all(1))
+        (starts,) = jump_backdating.possible_starts(rejections, inflations, ~np.isnan(ys).all(1))
         first, oldest = min(starts), now + 1 - len(steps)
 
         def log_likelihood(start: int) -> float:
@@ -182,6 +184,7 @@ class FixedLag:
         rows = np.full((self.lag + 1, len(steps[0].value)), np.nan, steps[0].value.dtype)  # one length, one program
         rows[:length] = np.stack([each.value for each in steps[first:]])
         barred = [(start - first, end - first) for start, end in bursts]
+        assert isinstance(online.method, GaussianFilter)
         method = jump_backdating.with_jumps(
             online.method, [jump - first for jump in jumps], len(rows), now + 1 - length, barred
         )
@@ -195,7 +198,9 @@ class FixedLag:
         for i in range(len(self._steps) - first):
             state, before = jax.tree.map(lambda leaf, i=i: leaf[i], (found.states, found.predicted))
             beliefs = (np.asarray(state.mean), np.asarray(state.cov), *before, found.scales[i])
-            self._steps[first + i] = self._steps[first + i]._replace(beliefs=beliefs, votes=state.memory.consistent)
+            self._steps[first + i] = self._steps[first + i]._replace(
+                beliefs=beliefs, rejections=state.memory.consistent
+            )
         self.online.set_state(state)
 
 
@@ -206,42 +211,42 @@ class _FilteredStep(NamedTuple):
         beliefs: filtered mean and covariance, predicted mean and covariance, scale factor of Q.
         before: snapshot of the state before the step, if it may be filtered again.
         value: measurement, (M,).
-        votes: consecutive consistent rejections after the step.
+        rejections: consecutive consistent rejections after the step.
     """
 
     beliefs: tuple[np.ndarray, ...]
-    before: Any
+    before: PyTree
     value: np.ndarray
-    votes: Any
+    rejections: PyTree
 
 
 class _FilteredSteps(NamedTuple):
     """Steps that were filtered again, stacked."""
 
-    states: Any
+    states: PyTree
     predicted: Gaussian
     log_liks: np.ndarray
-    scales: np.ndarray
+    scales: np.ndarray | Array
     outliers: np.ndarray
 
 
-def _record(state: Any, info: StepInfo) -> _FilteredSteps:
-    scale: Any = jnp.ones_like(info.log_likelihood) if info.dynamics_scale is None else info.dynamics_scale
+def _record(state: PyTree, info: StepInfo) -> _FilteredSteps:
+    scale = jnp.ones_like(info.log_likelihood) if info.dynamics_scale is None else info.dynamics_scale
     return _FilteredSteps(state, info.predicted, info.log_likelihood, scale, info.outlier)
 
 
 @partial(jax.jit, static_argnames=("update_first",))
 def _smooth_first(
-    model: Any,
-    linearization: Any,
+    model: Model,
+    linearization: Linearization,
     filtered: Gaussian,
     predicted: Gaussian,
-    length: Any,
-    start: Any,
-    scales: Any,
+    length: Number,
+    start: Number,
+    scales: Number,
     *,
     update_first: bool,
-) -> tuple[Any, Any]:
+) -> tuple[PyTree, PyTree]:
     smoothed = run_smoother(
         model, linearization, filtered, predicted, None, length, start, scales, update_first=update_first
     )

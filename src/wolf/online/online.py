@@ -18,10 +18,10 @@ from wolf.execution.backend_selection import BackendOption
 from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
 from wolf.numerics.precision import as_key, precision, to_dtype
-from wolf.numerics.pytree import from_dict, to_dict
+from wolf.numerics.pytree import PyTree, from_dict, to_dict
 from wolf.online.sensor import Sensor
 from wolf.online.step_info import StepReport
-from wolf.online.steppers import make_stepper, overridden_model, time_step
+from wolf.online.steppers import Matrices, Snapshot, make_stepper, overridden_model, time_step
 from wolf.results import count, describe_state
 from wolf.results.views.learned_noise import learned_noise
 from wolf.runtime import checkpoints
@@ -35,7 +35,7 @@ HEADER = ("update_first", "horizon", *checkpoints.HEADER_FIELDS)
 class _RecordedStep(NamedTuple):
     """Arguments of one step and the state before it, so that the step can be repeated."""
 
-    snapshot: Any
+    snapshot: Snapshot | None
     value: np.ndarray
     us: list
     matrices: dict
@@ -76,7 +76,7 @@ class Online:
         update_first: bool = False,
         dtype: Dtype = "float64",
         horizon: int = 0,
-        state: Any = None,
+        state: PyTree = None,
         backend: BackendOption = "auto",
     ):
         horizon = validation.integer("horizon", horizon)
@@ -113,7 +113,7 @@ class Online:
         self._layout = self._stepper.layout
 
     @property
-    def state(self) -> Any:
+    def state(self) -> PyTree:
         """State of the filter."""
         with self._lock:
             return self._stepper.state
@@ -193,7 +193,7 @@ class Online:
             if dt is not None:
                 if F is not None or Q is not None:
                     raise ValueError("give either dt, or F and Q of the step")
-                matrices: dict[str, Any] = self._matrices_over(dt)
+                matrices: Matrices = self._matrices_over(dt)
             else:
                 matrices = {name: value for name, value in (("F", F), ("Q", Q)) if value is not None}
             matrices |= {name: value for name, value in (("R", R), ("H", H)) if value is not None}
@@ -201,7 +201,7 @@ class Online:
                 matrices |= self._matrices_of(sensor, R is not None or H is not None)
             return self._step_validated(y, u, matrices, self.model.obs_dim if sensor is None else len(sensor.R))
 
-    def _matrices_of(self, sensor: Sensor, given: bool) -> dict[str, Any]:
+    def _matrices_of(self, sensor: Sensor, given: bool) -> Matrices:
         """Return what differs from the model with a sensor; `given` says whether H or R were given too."""
         if not isinstance(sensor, Sensor):
             raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {validation.short_repr(sensor)}")
@@ -209,7 +209,9 @@ class Online:
             raise ValueError("give either sensor, or H and R of the step")
         return sensor.changes()
 
-    def _step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+    def _step_fast(
+        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+    ) -> StepReport | None:
         """Advance by the native call alone; None, and nothing done, where arguments have to be validated."""
         if self._call is None:
             return None
@@ -232,7 +234,7 @@ class Online:
         validation.not_negative("dt", dt)
         return {"dt": np.asarray(dt, float), "Q": self.model.dynamics_cov * (float(dt) / usual)}
 
-    def _step_validated(self, y: Any, u: Any, matrices: dict[str, Any], size: int) -> StepReport:
+    def _step_validated(self, y: ArrayLike | None, u: ArrayLike | None, matrices: Matrices, size: int) -> StepReport:
         """Validate the arguments of a step, advance, and record what `late` needs."""
         if self._varies:
             validate.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
@@ -262,6 +264,7 @@ class Online:
             value = self._measurement(y, len(first.value))
             steps = [self._recorded.pop() for _ in range(back)][::-1]
             steps[0] = first._replace(value=np.where(np.isnan(value), first.value, value))
+            assert first.snapshot is not None
             self._stepper.restore(first.snapshot)
             return [self._advance(step) for step in steps][-1]
 
@@ -269,16 +272,16 @@ class Online:
         """Validate one measurement; return it as an array (M,) with NaN for missing coordinates."""
         return self._measurement(y, self.model.obs_dim)
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         """Copy the state in the layout of the stepper, which costs less than `state`."""
         with self._lock:
             return self._stepper.snapshot()
 
-    def unpack(self, snapshot: Any) -> Any:
+    def unpack(self, snapshot: Snapshot) -> PyTree:
         """Convert a snapshot to a state."""
         return self._stepper.unpack(snapshot)
 
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: PyTree) -> None:
         """Replace the state by another one of the same model and method."""
         mine, theirs = self._stepper.state, state
         shapes, given = ([np.shape(leaf) for leaf in jax.tree.leaves(each)] for each in (mine, theirs))
@@ -305,7 +308,7 @@ class Online:
         """
         validation.path("path", path)
         with self._lock:
-            arrays: dict[str, Any] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
+            arrays: dict[str, PyTree] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
             if self._u_before is not None:
                 arrays["u_before"] = self._u_before
         if self._key is not None:
@@ -313,7 +316,7 @@ class Online:
         checkpoints.write(Path(path), self._header, arrays)
 
     @cached_property
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> dict[str, object]:
         settings = {"dtype": self.dtype, "update_first": self.update_first, "horizon": self.horizon}
         settings |= {"method": to_dict(self.method)}
         return checkpoints.make_header(FORMAT, FORMAT_VERSION, self.model, self.method, settings)
@@ -357,7 +360,7 @@ class Online:
         with precision(self.dtype):
             return f"Online: {count(int(state.t), 'measurement')}, state {describe_state(state)}"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return attributes and a snapshot of the state, without compiled code and the lock."""
         with self._lock:
             left_out = ("_lock", "_stepper", "_call", "_table", "_key")
@@ -376,7 +379,7 @@ class Online:
         self._stepper.restore(snapshot)
         self._bind_native_call()
 
-    def _measurement(self, y: Any, size: int) -> np.ndarray:
+    def _measurement(self, y: ArrayLike | None, size: int) -> np.ndarray:
         if type(y) is np.ndarray and y.dtype == self._dtype and y.shape == (size,):
             return y.copy() if self.horizon else y  # the usual case, first
         if y is None:
@@ -388,7 +391,7 @@ class Online:
             raise ValueError(f"y must have shape ({size},) to match the model's obs_cov; got {value.shape}")
         return value if self.dtype == "float64" else to_dtype(value, self.dtype)
 
-    def _inputs(self, u: Any) -> list[Any]:
+    def _inputs(self, u: ArrayLike | None) -> list[np.ndarray]:
         """Validate the input; return it with that of the previous step."""
         if u is None and not self._with_inputs:
             return []

@@ -1,7 +1,6 @@
 """Observation models of single sensors, for steps in which one of several sensors measures the state."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +39,7 @@ class Sensor:
         self.R = noise
         self.residual = residual
         if callable(observe):
-            self.observe: Any = observe
+            self.observe: np.ndarray | Callable = observe
             return
         if residual is not None:
             raise ValueError("residual goes with a function h(x); with a matrix the residual is y - H x")
@@ -49,7 +48,7 @@ class Sensor:
             raise ValueError(f"a matrix must have a row for each of the {len(noise)} rows of R; got {matrix.shape}")
         self.observe = matrix
 
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> dict[str, np.ndarray | Callable | None]:
         """Return what differs from the model in a step of this sensor."""
         if not callable(self.observe):
             return {"H": self.observe, "R": self.R}

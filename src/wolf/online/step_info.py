@@ -6,14 +6,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.interfaces import StepInfo
+from wolf.numerics.pytree import PyTree
 
 Layout = dict[str, tuple[int, tuple[int, ...]]]  # start of each field in the vector, and its shape
 
 
-def pack(info: StepInfo, dtype: Any) -> Any:
+def pack(info: StepInfo, dtype: np.dtype) -> Array:
     """Concatenate the fields of a step: to return ten small arrays would take longer than the step."""
     return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(info)])
 
@@ -35,7 +37,7 @@ def make_layout(info: StepInfo) -> Layout:
 class StepReportRecorder:
     """Recorder of a step's report as one vector."""
 
-    def __call__(self, state: Any, info: StepInfo) -> Any:
+    def __call__(self, state: PyTree, info: StepInfo) -> Array:
         """Pack the report."""
         return pack(info, info.residual.dtype)
 
@@ -131,6 +133,6 @@ class StepReport:
 
     def __repr__(self) -> str:
         """Summarise the weight and the residual."""
-        fields = {name: getattr(self, name) for name in ("weight", "outlier", "residual", "nis")}
+        fields = {"weight": self.weight, "outlier": self.outlier, "residual": self.residual, "nis": self.nis}
         shown = [f"{name}={value}" for name, value in fields.items() if value is not None]
         return f"StepReport({', '.join(shown)})"

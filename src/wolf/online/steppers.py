@@ -5,7 +5,7 @@ those of the model in it.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from wolf.interfaces import Dtype, Filter, State
 from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.numerics.xla_fusion import is_emission_failure, one_kernel
 from wolf.online.step_info import Layout, StepReport, StepReportRecorder, make_layout, pack
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
@@ -36,7 +36,7 @@ COV_FIELDS = {"R": "obs_cov", "Q": "dynamics_cov"}  # matrices of a step -> fiel
 
 
 class Stepper(Protocol):
-    """What advances the state of an online filter.
+    """Advances the state of an online filter.
 
     Attributes:
         call: native step without matrices of its own, `call(table, y, report) -> bool`; None for XLA.
@@ -69,7 +69,9 @@ class Stepper(Protocol):
     def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: Matrices) -> StepReport:
         """Advance by one measurement, with the matrices given for this step."""
 
-    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+    def step_fast(
+        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+    ) -> StepReport | None:
         """Advance with matrices of known shapes; None, and nothing done, where they have to be validated."""
 
 
@@ -152,11 +154,13 @@ class XlaStepper:
             *self._packed, packed = advance(*params, *self._packed, value, *extras)
             return StepReport(np.asarray(packed), layout)
 
-    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+    def step_fast(
+        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+    ) -> StepReport | None:
         """Return None: matrices of a step are always validated."""
         return None
 
-    def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
+    def _prepare(self, model: Model) -> tuple[Callable, tuple, Layout]:
         """Flatten the model and the method once: to traverse them at each step would cost more than the step."""
         with precision(self.dtype):
             leaves, structure = jax.tree.flatten((cast(model, self.dtype), cast(self.method, self.dtype)))
@@ -169,9 +173,9 @@ class XlaStepper:
 
 @lru_cache(maxsize=64)
 def _compile_step(
-    structure: Any,
+    structure: PyTree,
     packing: Packing,
-    state_structure: Any,
+    state_structure: PyTree,
     state_packing: Packing,
     update_first: bool,
     with_inputs: bool,
@@ -222,7 +226,7 @@ class NativeStepper:
         self._settings = (method, dtype, update_first, self._inputs, RECORDER)
         self._usual = native.SingleStep(adapted, *self._settings)
         # Code for other matrices by the names of the given fields; with a sensor's functions by these too.
-        self._others: dict[Any, native.SingleStep] = {}
+        self._others: dict[Hashable, native.SingleStep] = {}
         # Code for other matrices, and the views to write R, H, F and Q to, by which of them are given.
         self._fast: dict[tuple[bool, ...], tuple[native.SingleStep, tuple]] = {}
         self._numbers, self._counts = self._usual.ready.start(1)
@@ -260,7 +264,9 @@ class NativeStepper:
         single.advance(np.ascontiguousarray(value), us, report, int(self.state.t) if self._varies else 0)
         return StepReport(report, single.ready.code.facts.described)
 
-    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+    def step_fast(
+        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+    ) -> StepReport | None:
         """Advance with matrices of the shapes of an earlier step, if the native code accepts their values.
 
         Args:
@@ -329,8 +335,8 @@ class NativeStepper:
             self._others[key] = single
         return single
 
-    def _reuse(self, key: Any, fields: Matrices) -> native.SingleStep | None:
-        """Write values into code that was compiled before; None if there is none, or if it refuses them."""
+    def _reuse(self, key: Hashable, fields: Matrices) -> native.SingleStep | None:
+        """Write values into code that was compiled before; None if there is none, or if it does not accept them."""
         single = self._others.get(key)
         return single if single is not None and single.overwrite(fields) and single.reprepare() else None
 
@@ -348,7 +354,7 @@ def time_step(model: Model) -> float | None:
 
     It is the only number of the dynamics, in a field dt, as in the functions of `wolf.models`.
     """
-    dynamics: Any = model.dynamics if isinstance(model, StateSpaceModel) else None
+    dynamics: PyTree = model.dynamics if isinstance(model, StateSpaceModel) else None
     if not dataclasses.is_dataclass(dynamics) or len(jax.tree.leaves(dynamics)) != 1:
         return None
     values = {field.name: getattr(dynamics, field.name) for field in dataclasses.fields(dynamics)}

@@ -1,15 +1,20 @@
 """Figure of a certificate: worst single error, recovery after a jump, error under outliers."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wolf.diagnostics.certificate.certificate import Certificate
 from wolf.plots import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_ERROR_RATIO = 30.0  # error ratio at which the axis ends; larger errors count as divergence
 
 
-def certificate(result: Any) -> Any:
+def certificate(result: Certificate) -> "Figure":
     """Draw a certificate.
 
     Left, the influence of one error in the worst direction as a function of its size, and that of a Kalman filter;
@@ -21,11 +26,11 @@ def certificate(result: Any) -> Any:
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    if not hasattr(result, "curves") or isinstance(result, type):
+    if not isinstance(result, Certificate):
         raise ValueError(f"certificate needs a result of wolf.certify; got {type(result).__name__}")
     curves = result.curves
     draws = [_influence] + ([_jumps] if curves.get("jumps") else []) + ([_breakdown] if "breakdown" in curves else [])
-    figure = style.new_figure(0.5 + 4.0 * len(draws), 3.9, dpi=120)
+    figure = style.new_figure(0.5 + 4.0 * len(draws), 3.9)
     for ax, draw in zip(np.ravel(figure.subplots(1, len(draws))), draws, strict=True):
         style.dress(ax, grid="both")
         draw(ax, curves)
@@ -34,7 +39,7 @@ def certificate(result: Any) -> Any:
     return figure
 
 
-def _influence(ax: Any, curves: dict[str, Any]) -> None:
+def _influence(ax: "Axes", curves: dict[str, Any]) -> None:
     radii, values, kalman = curves["radii"], curves["influence"], curves["kalman"]
     shown = (radii >= 0.1) & (radii <= 1e4)
     ax.plot(radii[shown], kalman[shown], color=style.KALMAN, lw=1.6, label="Kalman filter")
@@ -52,7 +57,7 @@ def _influence(ax: Any, curves: dict[str, Any]) -> None:
     ax.set_title("One error", loc="left", size=11, color=style.INK)
 
 
-def _jumps(ax: Any, curves: dict[str, Any]) -> None:
+def _jumps(ax: "Axes", curves: dict[str, Any]) -> None:
     colors = (style.ROBUST, *style.CYCLE[2:])
     any_lost = False
     for color, (name, (sizes, steps, largest)) in zip(colors, curves["jumps"].items(), strict=False):
@@ -70,7 +75,7 @@ def _jumps(ax: Any, curves: dict[str, Any]) -> None:
     ax.set_title("After a jump", loc="left", size=11, color=style.INK)
 
 
-def _breakdown(ax: Any, curves: dict[str, Any]) -> None:
+def _breakdown(ax: "Axes", curves: dict[str, Any]) -> None:
     shares, ratios, largest = curves["breakdown"]
     ax.plot(
         100 * shares,

@@ -1,18 +1,25 @@
 """Figures of the weights of measurements, and of the influence of one contaminated measurement."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.plots import style
 from wolf.results import Filtered
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 OUTLIER_WEIGHT = 0.5**0.5  # weight below which a measurement counts as an outlier: w² < 1/2
 
 
-def weights(out: Filtered, ax: Any = None, *, times: Any = None, color: str = style.ROBUST) -> Any:
+def weights(
+    out: Filtered, ax: "Axes | None" = None, *, times: ArrayLike | None = None, color: str = style.ROBUST
+) -> "Figure":
     """Draw the weight of every measurement, outliers as crosses; a dashed line marks the outlier threshold of weights.
 
     Args:
@@ -29,15 +36,14 @@ def weights(out: Filtered, ax: Any = None, *, times: Any = None, color: str = st
     values, outliers = (np.asarray(a).reshape(len(out), -1) for a in (out.weights, out.outliers))
     times = style.times_of(times, len(values))
     is_new = ax is None
-    figure = style.new_figure(9.0, 2.4, dpi=120) if is_new else style.figure_of(ax)
-    ax = figure.add_subplot() if is_new else ax
+    figure, ax = style.figure_and_axes(ax, 9.0, 2.4)
     colors = (color, *(c for c in style.CYCLE if c != color))
     for j, column in enumerate(values.T):
-        marker_style = {"s": 8, "color": colors[j % len(colors)], "lw": 0, "zorder": 3}
-        ax.scatter(times, column, **marker_style, label=f"coordinate {j}" if values.shape[1] > 1 else None)
+        label, tint = f"coordinate {j}" if values.shape[1] > 1 else None, colors[j % len(colors)]
+        ax.scatter(times, column, s=8, color=tint, lw=0, zorder=3, label=label)
         is_outlier = outliers[:, j]
         ax.scatter(times[is_outlier], column[is_outlier], s=24, marker="x", color=style.INK, lw=1.1, zorder=4)
-    if not hasattr(out, "outlier_probabilities"):  # adaptive noise models classify outliers by their probability
+    if "outlier_probabilities" not in out.saved:  # adaptive noise models classify outliers by their probability
         ax.axhline(OUTLIER_WEIGHT, color=style.QUIET, lw=1, ls="--", zorder=2)
     ax.set_ylim(-0.05, 1.05)
     if is_new:
@@ -50,7 +56,9 @@ def weights(out: Filtered, ax: Any = None, *, times: Any = None, color: str = st
     return figure
 
 
-def influence(contaminations: Any, curves: Any, ax: Any = None) -> Any:
+def influence(
+    contaminations: ArrayLike, curves: ArrayLike | Mapping[str, ArrayLike], ax: "Axes | None" = None
+) -> "Figure":
     """Draw the influence of an error in one measurement on the posterior, as computed by `wolf.influence.pif`.
 
     Args:
@@ -67,8 +75,7 @@ def influence(contaminations: Any, curves: Any, ax: Any = None) -> Any:
         raise ValueError(f"contaminations must be a line of errors, (N,) or (N, 1); got shape {errors.shape}")
     curves_by_name = dict(curves) if isinstance(curves, Mapping) else {"influence": curves}
     is_new = ax is None
-    figure = style.new_figure(6.5, 3.8, dpi=120) if is_new else style.figure_of(ax)
-    ax = figure.add_subplot() if is_new else ax
+    figure, ax = style.figure_and_axes(ax, 6.5, 3.8)
     colors = style.CYCLE[1:] if len(curves_by_name) == 1 else style.CYCLE
     for i, (name, curve) in enumerate(curves_by_name.items()):
         values = validation.number_array(f"{name!r} of curves", curve)

@@ -1,6 +1,6 @@
 """Figures of twin experiments: fields in space and time, errors with outliers marked, rank histograms."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,10 +8,13 @@ from wolf import validation
 from wolf.plots import style
 from wolf.simulate.twin_experiment import Twin
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 MAX_OUTLIER_MARKS = 400  # outlier steps that are drawn individually
 
 
-def hovmoller(twin: Any, *, start: int = 0, stop: int | None = None, dt: float = 1.0) -> Any:
+def hovmoller(twin: Twin, *, start: int = 0, stop: int | None = None, dt: float = 1.0) -> "Figure":
     """Draw truth, analysis and error of a ring of states in space and time, with marks at outlier steps.
 
     Args:
@@ -28,7 +31,7 @@ def hovmoller(twin: Any, *, start: int = 0, stop: int | None = None, dt: float =
     truth, means = twin.truth[shown_steps].T, twin.means[shown_steps].T
     outlier_steps = np.flatnonzero(twin.outliers[shown_steps])
     times = dt * (np.arange(truth.shape[1] + 1) + start)
-    figure = style.new_figure(9.0, 6.6, dpi=120)
+    figure = style.new_figure(9.0, 6.6)
     axes = figure.subplots(3, 1, sharex=True)
     half_range = np.percentile(np.abs(truth - truth.mean()), 99.5)
     low, high = truth.mean() - half_range, truth.mean() + half_range
@@ -65,7 +68,7 @@ def hovmoller(twin: Any, *, start: int = 0, stop: int | None = None, dt: float =
     return figure
 
 
-def errors(twins: dict[str, Any] | Any, *, start: int = 0, stop: int | None = None, dt: float = 1.0) -> Any:
+def errors(twins: dict[str, Twin] | Twin, *, start: int = 0, stop: int | None = None, dt: float = 1.0) -> "Figure":
     """Draw the error of one or several runs over time, with marks at outlier steps.
 
     Args:
@@ -77,14 +80,13 @@ def errors(twins: dict[str, Any] | Any, *, start: int = 0, stop: int | None = No
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    runs = twins if isinstance(twins, dict) and twins else {"RMSE": twins}
-    for run in runs.values():
-        _check("twins", run)
+    by_name = twins if isinstance(twins, dict) and twins else {"RMSE": twins}
+    runs = {name: _check("twins", run) for name, run in by_name.items()}
     shown_steps = style.steps_of(start, stop)
     first = next(iter(runs.values()))
     times = dt * (np.arange(len(first.rmse[shown_steps])) + start)
     outlier_steps = np.flatnonzero(first.outliers[shown_steps])
-    figure = style.new_figure(9.0, 3.6, dpi=120)
+    figure = style.new_figure(9.0, 3.6)
     ax = figure.add_subplot()
     if 0 < outlier_steps.size <= MAX_OUTLIER_MARKS:
         ax.vlines(times[outlier_steps], 0, 1, transform=ax.get_xaxis_transform(), color=style.TRUTH, lw=0.8, zorder=1)
@@ -105,7 +107,7 @@ def errors(twins: dict[str, Any] | Any, *, start: int = 0, stop: int | None = No
     return figure
 
 
-def rank_histogram(twin: Any) -> Any:
+def rank_histogram(twin: Twin) -> "Figure":
     """Draw the ranks of the truth among the members: flat if calibrated, U-shaped if the ensemble is overconfident.
 
     Args:
@@ -118,7 +120,7 @@ def rank_histogram(twin: Any) -> Any:
     if twin.ranks is None:
         raise ValueError("twin has no ranks, because the filter has no members; use an ensemble method")
     shares = twin.ranks / twin.ranks.sum() * len(twin.ranks)
-    figure = style.new_figure(6.0, 3.2, dpi=120)
+    figure = style.new_figure(6.0, 3.2)
     ax = figure.add_subplot()
     ax.bar(np.arange(len(shares)), shares, width=0.9, color=style.ROBUST, lw=0)
     ax.axhline(1.0, color=style.INK, lw=1, ls="--")
@@ -129,6 +131,7 @@ def rank_histogram(twin: Any) -> Any:
     return figure
 
 
-def _check(name: str, twin: Any) -> None:
+def _check(name: str, twin: object) -> Twin:
     if not isinstance(twin, Twin):
         raise ValueError(f"{name} must be a result of wolf.twin.run; got {validation.short_repr(twin)}")
+    return twin

@@ -1,6 +1,6 @@
 """Figure of a fit: every parameter with its standard error, and the end of each start."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,10 +8,14 @@ from wolf.fitting.initial_values import VARIANCE_SUFFIXES
 from wolf.fitting.result import Fit
 from wolf.plots import style
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 AXIS_WIDTHS = 2.0  # half-width of the axis, in widths of the interval; starts that ended outside are marked at its edge
 
 
-def fit(result: Fit) -> Any:
+def fit(result: Fit) -> "Figure":
     """Draw a fit: each parameter with two standard errors, and a ring at the end of each start.
 
     Args:
@@ -23,7 +27,7 @@ def fit(result: Fit) -> Any:
     if not isinstance(result, Fit):
         raise ValueError(f"result must be a result of wolf.fit; got {type(result).__name__}")
     size = len(result.parameters)
-    figure = style.new_figure(9.0, 0.6 + 0.8 * size, dpi=120)
+    figure = style.new_figure(9.0, 0.6 + 0.8 * size)
     for ax, name in zip(np.ravel(figure.subplots(size, 1)), result.parameters, strict=True):
         _draw(ax, result, name)
         style.dress(ax, grid="x")
@@ -36,7 +40,7 @@ def fit(result: Fit) -> Any:
     return figure
 
 
-def _draw(ax: Any, result: Fit, name: str) -> None:
+def _draw(ax: "Axes", result: Fit, name: str) -> None:
     value, error = result.parameters[name], result.errors[name]
     half = 2.0 * error if np.isfinite(error) and error > 0 else 0.25 * abs(value) or 1.0
     low, high = value - AXIS_WIDTHS * half, value + AXIS_WIDTHS * half

@@ -1,6 +1,6 @@
 """Figure of a forecast, after the last measurements."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,11 +8,16 @@ from wolf import validation
 from wolf.plots import style
 from wolf.plots.series_plot import band, draw_measurements
 from wolf.results import Filtered, Forecast
+from wolf.statespace import LinearModel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PAST_STEPS = (3, 30)  # steps of the past per step of the forecast, and at least
 
 
-def forecast(result: Forecast, coordinate: int = 0, ax: Any = None, *, past: int | None = None) -> Any:
+def forecast(result: Forecast, coordinate: int = 0, ax: "Axes | None" = None, *, past: int | None = None) -> "Figure":
     """Draw the forecast of one measured coordinate with its interval, after the last measurements.
 
     The past has the symbols of `series` and, if the model is linear, the estimate of the measured quantity with a band
@@ -34,8 +39,7 @@ def forecast(result: Forecast, coordinate: int = 0, ax: Any = None, *, past: int
     before = slice(length - min(past, length), length)
     times = _times(result, length)
     is_new = ax is None
-    figure = style.new_figure(9.0, 3.6, dpi=120) if is_new else style.figure_of(ax)
-    ax = figure.add_subplot() if is_new else ax
+    figure, ax = style.figure_and_axes(ax, 9.0, 3.6)
 
     means, lower, upper = (each[:, coordinate] for each in (result.obs_means, result.lower, result.upper))
     shown = [lower, upper]
@@ -62,7 +66,7 @@ def forecast(result: Forecast, coordinate: int = 0, ax: Any = None, *, past: int
 
 
 def _draw_past(
-    ax: Any, out: Filtered, coordinate: int, times: np.ndarray, before: slice, ends: tuple[np.ndarray, np.ndarray]
+    ax: "Axes", out: Filtered, coordinate: int, times: np.ndarray, before: slice, ends: tuple[np.ndarray, np.ndarray]
 ) -> list[np.ndarray]:
     """Draw the last measurements and their estimate; return the values that must be visible."""
     saved = out.saved if isinstance(out.saved, dict) else {}
@@ -70,7 +74,7 @@ def _draw_past(
     rejected = np.asarray(saved.get("outliers", np.zeros(len(out.ys), bool)))
     rejected = (rejected if rejected.ndim == 1 else rejected[:, coordinate])[before]
     shown = [values[~rejected], *ends]
-    if out.model.linear and {"means", "covs"} <= saved.keys():
+    if isinstance(out.model, LinearModel) and {"means", "covs"} <= saved.keys():
         row = out.model.H[..., coordinate, :]
         row = np.broadcast_to(row[: len(out.ys)] if row.ndim == 2 else row, out.means.shape)[before]
         estimate = np.sum(row * out.means[before], axis=1)
@@ -89,7 +93,7 @@ def _times(result: Forecast, length: int) -> np.ndarray:
     return np.concatenate([np.asarray(index), np.asarray(result.index)])
 
 
-def _check(result: Any, coordinate: int) -> None:
+def _check(result: Forecast, coordinate: int) -> None:
     if not isinstance(result, Forecast):
         raise ValueError(f"result must be a result of wolf.forecast; got {type(result).__name__}")
     if result.obs_means.ndim == 3:

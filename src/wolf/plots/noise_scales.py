@@ -1,16 +1,22 @@
 """Figure of the estimated scale factors of R and Q over time."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf.inference.noise import NoiseEstimate
 from wolf.inference.noise.noise_estimate import FAR_OFF_FACTOR
+from wolf.interfaces import NoiseModel
 from wolf.plots import style
 from wolf.results import Filtered, Smoothed
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> Any:
+
+def levels(out: Filtered | Smoothed, ax: "Axes | None" = None, *, times: ArrayLike | None = None) -> "Figure":
     """Draw the estimated scale factors over time: of R for regular noise, and of Q.
 
     Both are 1 if R and Q are correct. Beyond a factor of ten, the grey area, the model should be corrected. Factors
@@ -34,8 +40,7 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
         raise ValueError(f"no levels were {why}")
     times = style.times_of(times, len(filtered))
     is_new = ax is None
-    figure = style.new_figure(9.0, 2.6, dpi=120) if is_new else style.figure_of(ax)
-    ax = figure.add_subplot() if is_new else ax
+    figure, ax = style.figure_and_axes(ax, 9.0, 2.6)
     for (name, path), color in zip(paths.items(), (style.ROBUST, style.KALMAN, *style.CYCLE[2:] * 9), strict=False):
         ax.plot(times, path, color=color, lw=1.5, label=name)
     all_values = np.concatenate([*paths.values(), [1.0 / 3.0, 3.0]])
@@ -71,7 +76,7 @@ def paths_of(out: Filtered) -> dict[str, np.ndarray]:
     return paths
 
 
-def _noise_paths(scales: np.ndarray, rule: Any) -> dict[str, np.ndarray]:
+def _noise_paths(scales: np.ndarray, rule: NoiseModel | None) -> dict[str, np.ndarray]:
     """Return the scale factor of R of each sensor, or the common one; coordinates of one sensor share it.
 
     Args:
@@ -79,6 +84,7 @@ def _noise_paths(scales: np.ndarray, rule: Any) -> dict[str, np.ndarray]:
         rule: noise model of the method.
     """
     columns = scales if scales.ndim == 2 else scales[:, None]
+    assert rule is not None
     rows = rule.sensor_slices(columns.shape[1])
     firsts = [int(group[0]) for group in rows] if len(rows) > 1 else list(range(columns.shape[1]))
     if len(firsts) == 1:

@@ -1,26 +1,32 @@
 """Figure of one state over time: estimate, uncertainty, and measurements with outliers."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.plots import style
 from wolf.plots.noise_scales import levels, paths_of
 from wolf.results import Filtered, Smoothed
+from wolf.statespace import LinearModel, Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def series(
     out: Filtered | Smoothed,
-    ys: Any = None,
-    truth: Any = None,
+    ys: ArrayLike | None = None,
+    truth: ArrayLike | None = None,
     coordinate: int = 0,
-    ax: Any = None,
+    ax: "Axes | None" = None,
     *,
-    times: Any = None,
+    times: ArrayLike | None = None,
     label: str | None = None,
     color: str = style.ROBUST,
-) -> Any:
+) -> "Figure":
     """Draw one state with a band of two standard deviations.
 
     Measurements are dots, rejected ones (w² < 1/2) crosses, missing ones ticks at the bottom. The vertical range is
@@ -45,17 +51,16 @@ def series(
     means, deviations = out.means[:, coordinate], np.sqrt(out.covs[:, coordinate, coordinate])
     times = style.times_of(times, len(means))
     is_new = ax is None
-    figure = style.new_figure(9.0, 3.6, dpi=120) if is_new else style.figure_of(ax)
-    ax = figure.add_subplot() if is_new else ax
+    figure, ax = style.figure_and_axes(ax, 9.0, 3.6)
 
     shown = [means]
     if truth is not None:
-        truth = validation.number_array("truth", truth)
-        if truth.ndim == 2 and truth.shape[1] == out.means.shape[1]:
-            truth = truth[:, coordinate]
-        _check_length("truth", truth, times)
-        ax.plot(times, truth, color=style.TRUTH, lw=4, solid_capstyle="round", label="truth", zorder=2)
-        shown.append(truth)
+        path = validation.number_array("truth", truth)
+        if path.ndim == 2 and path.shape[1] == out.means.shape[1]:
+            path = path[:, coordinate]
+        _check_length("truth", path, times)
+        ax.plot(times, path, color=style.TRUTH, lw=4, solid_capstyle="round", label="truth", zorder=2)
+        shown.append(path)
     if ys is not None:
         values, outliers = _measured(filtered, ys, coordinate)
         _check_length("ys", values, times)
@@ -82,7 +87,7 @@ def series(
 
 def with_measurements(
     out: Filtered | Smoothed, coordinate: int = 0, with_levels: bool | None = None, **options: Any
-) -> Any:
+) -> "Figure":
     """Draw one state as `series` does, with its measurements if one reads it directly, and dates if they are known.
 
     Args:
@@ -112,7 +117,7 @@ def _with_levels(out: Filtered | Smoothed, coordinate: int, options: dict[str, A
     """Draw the state, and below it the estimated scale factors."""
     if "ax" in options:
         raise ValueError("with_levels needs a new figure: omit ax, or use wolf.plots.levels(out, ax)")
-    figure = style.new_figure(9.0, 5.4, dpi=120)
+    figure = style.new_figure(9.0, 5.4)
     top, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1.0])
     series(out, coordinate=coordinate, ax=top, **options)
     style.dress(top)
@@ -124,7 +129,7 @@ def _with_levels(out: Filtered | Smoothed, coordinate: int, options: dict[str, A
     return figure
 
 
-def band(ax: Any, times: np.ndarray, means: np.ndarray, deviations: np.ndarray, color: str, label: str) -> None:
+def band(ax: "Axes", times: np.ndarray, means: np.ndarray, deviations: np.ndarray, color: str, label: str) -> None:
     """Draw an estimate with its uncertainty."""
     half = style.BAND * deviations
     ax.fill_between(times, means - half, means + half, color=color, alpha=0.18, lw=0, zorder=3)
@@ -132,7 +137,7 @@ def band(ax: Any, times: np.ndarray, means: np.ndarray, deviations: np.ndarray, 
 
 
 def draw_measurements(
-    ax: Any, times: np.ndarray, values: np.ndarray, outliers: np.ndarray, low: float, high: float
+    ax: "Axes", times: np.ndarray, values: np.ndarray, outliers: np.ndarray, low: float, high: float
 ) -> None:
     """Draw the measurements between `low` and `high`, with outliers, and mark those outside."""
     missing = np.isnan(values)
@@ -150,7 +155,7 @@ def draw_measurements(
     style.remark_outside(ax, outside)
 
 
-def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.ndarray]:
+def _measured(out: Filtered, ys: ArrayLike, coordinate: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the measurements of one state, and which of them were rejected."""
     values = validation.number_array("ys", ys)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != out.model.obs_dim):
@@ -162,11 +167,11 @@ def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.n
     return values[:, column], outliers if outliers.ndim == 1 else outliers[:, column]
 
 
-def _column(model: Any, coordinate: int, size: int) -> int:
+def _column(model: Model, coordinate: int, size: int) -> int:
     """Find the measurement that equals a state plus noise."""
-    if size == 1 and not model.linear:
+    if size == 1 and not isinstance(model, LinearModel):
         return 0
-    if model.linear:
+    if isinstance(model, LinearModel):
         matrices = model.H if model.H.ndim == 3 else model.H[None]
         direct = np.flatnonzero((matrices[:, :, coordinate] == 1.0).all(axis=0))
         if direct.size:

@@ -1,11 +1,16 @@
 """Style shared by all figures: colours for colour-blind readers, reduced axes, and robust axis limits."""
 
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe & Ito (2008) for compared methods; greys for everything else.
 INK = "#20262d"
@@ -25,29 +30,26 @@ MISSING_MATPLOTLIB = (
 )
 
 
-def new_figure(width: float, height: float, **options: Any) -> Any:
-    """Make a figure that needs no display and is not registered with pyplot.
-
-    Args:
-        width: width in inches.
-        height: height in inches.
-        **options: options of `matplotlib.figure.Figure`.
-    """
+def new_figure(width: float, height: float, dpi: float = 120) -> "Figure":
+    """Make a figure, of a size in inches, that needs no display and is not registered with pyplot."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ModuleNotFoundError(MISSING_MATPLOTLIB, name="matplotlib") from error
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white", **options)
+    return Figure(figsize=(width, height), layout="constrained", facecolor="white", dpi=dpi)
 
 
-def figure_of(ax: Any) -> Any:
-    """Return the figure of axes."""
-    if not hasattr(ax, "figure") or not hasattr(ax, "plot"):
+def figure_and_axes(ax: "Axes | None", width: float, height: float) -> "tuple[Figure, Axes]":
+    """Return the axes to draw on, with their figure: those of the caller, or new ones of a size in inches."""
+    if ax is None:
+        figure = new_figure(width, height)
+        return figure, figure.add_subplot()
+    if not hasattr(ax, "figure") or not hasattr(ax, "plot"):  # without an import of matplotlib
         raise ValueError(f"ax must be matplotlib axes, as from figure.add_subplot(); got {validation.short_repr(ax)}")
-    return ax.figure
+    return cast("Figure", ax.figure), ax
 
 
-def times_of(times: Any, size: int) -> np.ndarray:
+def times_of(times: ArrayLike | None, size: int) -> np.ndarray:
     """Convert the horizontal axis to an array of numbers or dates; 0, 1, ... by default."""
     if times is None:
         return np.arange(size)
@@ -64,13 +66,13 @@ def title_of(times: np.ndarray) -> str:
     return "step" if times.dtype.kind == "i" else "time"
 
 
-def steps_of(start: Any, stop: Any) -> slice:
+def steps_of(start: int, stop: int | None) -> slice:
     """Return the slice of steps that are shown."""
     first = validation.integer("start", start)
     return slice(first, None if stop is None else validation.integer("stop", stop, least=first + 1))
 
 
-def dress(ax: Any, *, grid: str | None = "y") -> None:
+def dress(ax: "Axes", *, grid: Literal["both", "x", "y"] | None = "y") -> None:
     """Format axes: two spines, a light grid, small grey numbers."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
@@ -84,13 +86,13 @@ def dress(ax: Any, *, grid: str | None = "y") -> None:
         ax.grid(axis=grid, color=GRID, linewidth=0.8)
 
 
-def remark_outside(ax: Any, count: int) -> None:
+def remark_outside(ax: "Axes", count: int) -> None:
     """Write above the axes how many measurements are outside."""
     if count:
         ax.set_title(f"{count} measurement{'s' if count > 1 else ''} beyond the axes", loc="right", size=9, color=QUIET)
 
 
-def limits(*values: Any, margin: float = MARGIN) -> tuple[float, float]:
+def limits(*values: ArrayLike, margin: float = MARGIN) -> tuple[float, float]:
     """Compute a range that contains the finite values, with a margin.
 
     Example:
@@ -107,7 +109,7 @@ def limits(*values: Any, margin: float = MARGIN) -> tuple[float, float]:
     return low - room, high + room
 
 
-def edge_marks(ax: Any, times: np.ndarray, values: np.ndarray, low: float, high: float, color: str) -> int:
+def edge_marks(ax: "Axes", times: np.ndarray, values: np.ndarray, low: float, high: float, color: str) -> int:
     """Mark values outside the vertical range by triangles at its edge; return their number."""
     inside = 0.02 * (high - low)
     above, below = values > high, values < low

@@ -1,14 +1,20 @@
 """Figures of tracks in the plane, and of two filters compared on them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.plots import style
 from wolf.plots.series_plot import band
 from wolf.results import Filtered
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 DETAIL_STEPS = 150  # steps of a run that a comparison shows in detail
 MAX_ERROR_STDS = 5.0  # range of the axis of errors, in noise standard deviations to either side
@@ -38,15 +44,15 @@ class Track(NamedTuple):
 
 
 def paths(
-    outs: Any,
-    ys: Any = None,
-    truth: Any = None,
+    outs: Filtered | Mapping[str, Filtered],
+    ys: ArrayLike | None = None,
+    truth: ArrayLike | None = None,
     coordinates: tuple[int, int] = (0, 1),
-    ax: Any = None,
+    ax: "Axes | None" = None,
     *,
-    outliers: Any = None,
+    outliers: ArrayLike | None = None,
     colors: Sequence[str] | None = None,
-) -> Any:
+) -> "Figure":
     """Draw estimated tracks in the plane of two states.
 
     The range is that of the truth (or of the last estimate); the number of measurements outside is written above.
@@ -63,10 +69,10 @@ def paths(
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    named = dict(outs) if isinstance(outs, Mapping) and outs else {"estimate": outs}
-    for out in named.values():
-        if not isinstance(out, Filtered) or out.num_series is not None:
-            raise ValueError("outs must be one series from wolf.filter, or a dict of series by name")
+    by_name = outs if isinstance(outs, Mapping) and outs else {"estimate": outs}
+    named = {name: out for name, out in by_name.items() if isinstance(out, Filtered) and out.num_series is None}
+    if len(named) < len(by_name):
+        raise ValueError("outs must be one series from wolf.filter, or a dict of series by name")
     last = list(named.values())[-1]
     pick = _two_states(coordinates, last.means.shape[1])
     known = last.means if truth is None else validation.number_array("truth", truth)
@@ -74,8 +80,7 @@ def paths(
         raise ValueError(f"truth must have shape (T, D), with states {pick} in it; got {known.shape}")
     frame = known[:, pick]
     fresh = ax is None
-    figure = style.new_figure(6.5, 5.5, dpi=120) if fresh else style.figure_of(ax)
-    ax = figure.add_subplot() if fresh else ax
+    figure, ax = style.figure_and_axes(ax, 6.5, 5.5)
 
     if truth is not None:
         ax.plot(*frame.T, color=style.TRUTH, lw=5, solid_capstyle="round", label="truth", zorder=1)
@@ -83,14 +88,16 @@ def paths(
     for (name, out), color in zip(named.items(), colors, strict=False):
         ax.plot(*out.means[:, pick].T, color=color, lw=1.3, label=name, zorder=4, solid_joinstyle="round")
     if ys is not None:
-        ys = validation.number_array("ys", ys)
-        if ys.shape != (len(frame), 2):
-            raise ValueError(f"ys must have shape ({len(frame)}, 2), like the result; got {ys.shape}")
+        points = validation.number_array("ys", ys)
+        if points.shape != (len(frame), 2):
+            raise ValueError(f"ys must have shape ({len(frame)}, 2), like the result; got {points.shape}")
         flags = np.asarray(last.outliers if outliers is None else outliers)
         flags = flags if flags.ndim == 1 else np.asarray(flags.any(axis=1))
-        drawn = _drawable(ys, frame)
-        ax.scatter(*ys[drawn & ~flags].T, s=6, color=style.DOTS, lw=0, label="measurement", zorder=2)
-        ax.scatter(*ys[drawn & flags].T, s=14, marker="x", color=style.INK, lw=0.9, label="outlier", zorder=5)
+        drawn = _drawable(points, frame)
+        x, y = points[drawn & ~flags].T
+        ax.scatter(x, y, s=6, color=style.DOTS, lw=0, label="measurement", zorder=2)
+        x, y = points[drawn & flags].T
+        ax.scatter(x, y, s=14, marker="x", color=style.INK, lw=0.9, label="outlier", zorder=5)
     if fresh:
         style.dress(ax, grid="both")
         ax.set_xlabel(f"state {pick[0]}")
@@ -98,7 +105,7 @@ def paths(
         figure.legend(loc="outside upper left", ncols=5, frameon=False, fontsize=9, labelcolor=style.INK)
         settle_maps([(ax, frame)])
         ax.set_aspect("equal")
-        style.remark_outside(ax, 0 if ys is None else count_outside(ax, ys))
+        style.remark_outside(ax, 0 if ys is None else count_outside(ax, points))
     else:
         ax.set_xlim(*style.limits(frame[:, 0], margin=MAP_MARGIN))
         ax.set_ylim(*style.limits(frame[:, 1], margin=MAP_MARGIN))
@@ -106,7 +113,7 @@ def paths(
     return figure
 
 
-def _two_states(coordinates: Any, size: int) -> list[int]:
+def _two_states(coordinates: tuple[int, int], size: int) -> list[int]:
     """Validate the indices of the two states."""
     if not isinstance(coordinates, tuple | list) or len(coordinates) != 2:
         raise ValueError(
@@ -115,7 +122,7 @@ def _two_states(coordinates: Any, size: int) -> list[int]:
     return [validation.integer("each of coordinates", each, most=size - 1) for each in coordinates]
 
 
-def settle_maps(maps: Sequence[tuple[Any, np.ndarray]]) -> None:
+def settle_maps(maps: Sequence[tuple["Axes", np.ndarray]]) -> None:
     """Set limits that fill maps at equal scales, after the rest of the figure has been laid out.
 
     Args:
@@ -131,7 +138,7 @@ def settle_maps(maps: Sequence[tuple[Any, np.ndarray]]) -> None:
             ax.set_ylim(low[1], high[1])
 
 
-def count_outside(ax: Any, ys: np.ndarray) -> int:
+def count_outside(ax: "Axes", ys: np.ndarray) -> int:
     """Count the measurements beyond the axes."""
     low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
     return int(np.sum(((ys < low) | (ys > high)).any(axis=1)))
@@ -143,7 +150,7 @@ def _drawable(ys: np.ndarray, frame: np.ndarray) -> np.ndarray:
     return (np.abs(ys - ranges.mean(axis=1)) < MAX_DISTANCE_WIDTHS * np.ptp(ranges, axis=1).max()).all(axis=1)
 
 
-def _equal_limits(ax: Any, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _equal_limits(ax: "Axes", frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     box = ax.get_window_extent()
     ranges = np.array([style.limits(values, margin=MAP_MARGIN) for values in frame.T])
     sizes = np.array([box.width, box.height])
@@ -151,7 +158,7 @@ def _equal_limits(ax: Any, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ranges.mean(axis=1) - half, ranges.mean(axis=1) + half
 
 
-def comparison(tracks: Sequence[Track], heading: str, remark: str, noise_sd: float) -> Any:
+def comparison(tracks: Sequence[Track], heading: str, remark: str, noise_sd: float) -> "Figure":
     """Draw two filters on the same runs: the map, the error of an interval with 2σ bands, and the weights.
 
     Args:
@@ -164,10 +171,12 @@ def comparison(tracks: Sequence[Track], heading: str, remark: str, noise_sd: flo
         The `matplotlib.figure.Figure`.
     """
     figure = style.new_figure(5.2 * len(tracks), 9.2, dpi=150)
-    head, body = figure.subfigures(2, 1, height_ratios=[1.08, 8])
+    parts: Any = figure.subfigures(2, 1, height_ratios=[1.08, 8])
+    head, body = parts
     _draw_heading(head, heading, remark)
     axes = body.subplots(3, len(tracks), squeeze=False, height_ratios=[4.0, 2.6, 1.1])
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.04, hspace=0.02, wspace=0.04)
+    layout: Any = figure.get_layout_engine()
+    layout.set(w_pad=0.08, h_pad=0.04, hspace=0.02, wspace=0.04)
     maps = [_draw_column(axes[:, column], track, noise_sd) for column, track in enumerate(tracks)]
     settle_maps([(ax, track.truth[mapped, :2]) for ax, track, mapped in maps])
     for ax, track, mapped in maps:
@@ -175,7 +184,7 @@ def comparison(tracks: Sequence[Track], heading: str, remark: str, noise_sd: flo
     return figure
 
 
-def _draw_heading(head: Any, heading: str, remark: str) -> None:
+def _draw_heading(head: "SubFigure", heading: str, remark: str) -> None:
     from matplotlib.lines import Line2D
 
     head.text(0.012, 0.93, heading, size=16, weight="bold", color=style.INK, va="top")
@@ -202,7 +211,7 @@ def _draw_heading(head: Any, heading: str, remark: str) -> None:
     )
 
 
-def _draw_column(axes: Any, track: Track, noise_sd: float) -> tuple[Any, Track, slice]:
+def _draw_column(axes: np.ndarray, track: Track, noise_sd: float) -> tuple["Axes", Track, slice]:
     """Draw one run; return its map, and the part of the run that is shown."""
     plane, errors, weights = axes
     gross = np.linalg.norm(track.ys - track.truth[:, :2], axis=1) > MAX_ERROR_STDS * noise_sd
@@ -227,7 +236,7 @@ def _mapped(track: Track, stretch: slice) -> slice:
     )
 
 
-def _draw_map(ax: Any, track: Track, mapped: slice) -> None:
+def _draw_map(ax: "Axes", track: Track, mapped: slice) -> None:
     named = {"KF": track.kalman[mapped], "WoLF": track.robust[mapped]}
     truth, ys, flags = track.truth[mapped], track.ys[mapped], track.outliers[mapped]
     paths(named, ys, truth, ax=ax, outliers=flags, colors=(style.KALMAN, style.ROBUST))
@@ -238,7 +247,7 @@ def _draw_map(ax: Any, track: Track, mapped: slice) -> None:
     _write(ax, 1.085, [*pieces, (",  ", style.QUIET), (f"WoLF {robust}", style.ROBUST)])
 
 
-def _describe_map(ax: Any, track: Track, mapped: slice) -> None:
+def _describe_map(ax: "Axes", track: Track, mapped: slice) -> None:
     whole = mapped.stop - mapped.start == len(track.truth)
     steps = f"all {len(track.truth)} steps" if whole else f"steps {mapped.start} to {mapped.stop - 1}"
     outside = count_outside(ax, track.ys[mapped])
@@ -247,7 +256,7 @@ def _describe_map(ax: Any, track: Track, mapped: slice) -> None:
     _write(ax, 1.015, [(f"Map of {steps}{rest}", style.QUIET)])
 
 
-def _draw_errors(ax: Any, times: np.ndarray, span: slice, track: Track, noise_sd: float) -> None:
+def _draw_errors(ax: "Axes", times: np.ndarray, span: slice, track: Track, noise_sd: float) -> None:
     reach = MAX_ERROR_STDS * noise_sd
     truth = track.truth[span, 0]
     ax.axhline(0, color=style.TRUTH, lw=4, zorder=1)
@@ -263,7 +272,7 @@ def _draw_errors(ax: Any, times: np.ndarray, span: slice, track: Track, noise_sd
     _write(ax, 1.02, [("Error of the first coordinate, with ± 2 standard deviations", style.QUIET)])
 
 
-def _draw_weights(ax: Any, times: np.ndarray, span: slice, track: Track) -> None:
+def _draw_weights(ax: "Axes", times: np.ndarray, span: slice, track: Track) -> None:
     values, flags = track.robust.weights[span], track.outliers[span]
     values = values if values.ndim == 1 else values.min(axis=1)
     ax.vlines(times, values, 1.0, color=style.ROBUST, lw=1.1, alpha=0.45, zorder=2)
@@ -275,11 +284,11 @@ def _draw_weights(ax: Any, times: np.ndarray, span: slice, track: Track) -> None
     _write(ax, 1.04, [("Weight w that WoLF gives: 1 believes a measurement, 0 ignores it", style.QUIET)])
 
 
-def _write(ax: Any, height: float, pieces: Sequence[tuple[str, str]]) -> None:
+def _write(ax: "Axes", height: float, pieces: Sequence[tuple[str, str]]) -> None:
     """Write a line of text in several colours above the axes."""
     from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 
-    texts: list[Any] = [TextArea(words, textprops={"color": color, "size": 9.5}) for words, color in pieces]
+    texts: list[Artist] = [TextArea(words, textprops={"color": color, "size": 9.5}) for words, color in pieces]
     line = AnnotationBbox(
         HPacker(children=texts, pad=0, sep=0),
         (0, height),

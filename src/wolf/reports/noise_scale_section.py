@@ -8,7 +8,7 @@ from wolf.cleaning import CleanedSeries
 from wolf.inference.noise.noise_estimate import FAR_OFF_FACTOR
 from wolf.plots.noise_scales import paths_of
 from wolf.results import Filtered
-from wolf.results.views.learned_noise import told_of
+from wolf.results.views.learned_noise import describe_noise
 
 MAX_SERIES = 8
 MAX_POINTS = 400
@@ -32,7 +32,7 @@ def noise_scales(series: list[CleanedSeries], runs: dict[int, Filtered]) -> str:
 
 
 def _section(label: str, out: Filtered, paths: dict[str, np.ndarray]) -> str:
-    first, *remarks = told_of(out.method, out.learned_noise)
+    first, *remarks = describe_noise(out.method, out.learned_noise)
     listed = "".join(f'<p class="verdict">{escape(remark)}.</p>' for remark in remarks)
     name = f"{label}: " if label else ""
     return (

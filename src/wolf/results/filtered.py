@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
+from wolf.interfaces import Filter
+from wolf.numerics.pytree import PyTree
 from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States
 
 if TYPE_CHECKING:  # views are imported when they are used: a result is data
+    import xarray
+    from matplotlib.figure import Figure
+
     from wolf.inference.noise import NoiseEstimate
 
 FrameBackend = Literal["pandas", "polars", "pyarrow"]
@@ -44,10 +49,10 @@ class Filtered:
         index: labels of the steps, where one series came as a pandas Series or DataFrame.
     """
 
-    saved: Any
-    final: Any
+    saved: PyTree
+    final: PyTree
     model: Any
-    method: Any
+    method: Filter
     settings: dict[str, Any]
     ys: np.ndarray
     missing: int = 0
@@ -211,7 +216,7 @@ class Filtered:
         """Return the number of steps of a series, or the number of series."""
         return len(self.saved["means"] if isinstance(self.saved, LazyArrays) else jax.tree.leaves(self.saved)[0])
 
-    def __getitem__(self, index: Any) -> "Filtered":
+    def __getitem__(self, index: int | np.integer | slice) -> "Filtered":
         """Return a slice of one series in time, or one series of many."""
         if self.num_series is not None:
             if not isinstance(index, int | np.integer):
@@ -264,7 +269,7 @@ class Filtered:
         parts = [filtered_summary.columns(each) for each in ([self] if self.num_series is None else self)]
         return data_frame.make_frame(parts, backend, self.index if index is None else index)
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> "xarray.Dataset":
         """Return an `xarray.Dataset` with named axes.
 
         Returns:
@@ -281,7 +286,7 @@ class Filtered:
             {"ys": self.ys} | self.saved, self.num_series is not None, self.index, lengths
         )
 
-    def plot(self, coordinate: int = 0, **options: Any) -> Any:
+    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
         """Draw one state with its measurements; returns a `matplotlib.figure.Figure`.
 
         Args:
@@ -306,7 +311,7 @@ class Filtered:
         return filtered_summary.html_page(self)
 
 
-def _cut(saved: Any, piece: Callable[[np.ndarray], np.ndarray]) -> Any:
+def _cut(saved: PyTree, piece: Callable[[np.ndarray], np.ndarray]) -> PyTree:
     return saved.cut(piece) if isinstance(saved, LazyArrays) else jax.tree.map(piece, saved)
 
 

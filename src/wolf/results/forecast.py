@@ -1,13 +1,17 @@
 """`Forecast`, the result of `wolf.forecast`."""
 
 import dataclasses
-from typing import Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wolf.results.filtered import Filtered, FrameBackend
 from wolf.results.views import data_frame, html
 from wolf.statespace.array_fields import count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ARRAYS = ("means", "covs", "obs_means", "obs_covs", "lower", "upper")  # with a leading axis for many series
 
@@ -44,7 +48,8 @@ class Forecast:
             raise TypeError("this is the forecast of one series; its arrays can be cut, as ahead.obs_means[:5]")
         if not isinstance(series, int | np.integer):
             raise TypeError(f"pick one series by its number, as ahead[0]; got {series!r}")
-        arrays = {name: getattr(self, name)[series] for name in ARRAYS}
+        every = vars(self)
+        arrays = {name: every[name][series] for name in ARRAYS}
         filtered = None if self.filtered is None else self.filtered[series]
         return dataclasses.replace(self, **arrays, filtered=filtered)
 
@@ -59,7 +64,7 @@ class Forecast:
         parts = [self._columns(i) for i in range(len(self.obs_means))] if many else [self._columns(...)]
         return data_frame.make_frame(parts, backend, self.index if index is None else index)
 
-    def _columns(self, series: Any) -> dict[str, np.ndarray]:
+    def _columns(self, series: int | EllipsisType) -> dict[str, np.ndarray]:
         means = self.obs_means[series]
         deviations = np.sqrt(np.diagonal(self.obs_covs[series], axis1=-2, axis2=-1))
         columns = {"step": np.arange(1, len(means) + 1)}
@@ -69,7 +74,7 @@ class Forecast:
             columns |= {f"lower{tail}": self.lower[series][:, j], f"upper{tail}": self.upper[series][:, j]}
         return columns
 
-    def plot(self, coordinate: int = 0, **options: Any) -> Any:
+    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
         """Draw past and forecast of one coordinate; returns a `matplotlib.figure.Figure`.
 
         Args:

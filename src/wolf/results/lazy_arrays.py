@@ -1,11 +1,13 @@
 """A dictionary of arrays of which some are computed when they are first read."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from threading import RLock
 from typing import Any
 
 import jax
 import numpy as np
+
+from wolf.numerics.pytree import PyTree
 
 Arrays = dict[str, np.ndarray]
 
@@ -69,15 +71,15 @@ class LazyArrays(dict[str, np.ndarray]):
         """Return the number of arrays."""
         return len(self._names)
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
         """Return the names."""
         return dict.fromkeys(self._names).keys()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[np.ndarray]:  # type: ignore[override]
         """Return all arrays."""
         return self.all().values()
 
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, np.ndarray]:  # type: ignore[override]
         """Return all names and arrays."""
         return self.all().items()
 
@@ -101,12 +103,12 @@ class LazyArrays(dict[str, np.ndarray]):
         """Return the text of a plain dictionary."""
         return repr(self.all())
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[dict], tuple[Arrays]]:
         """Pickle as a plain dictionary."""
         return dict, (self.all(),)
 
 
-def _join(names: tuple[str, ...], values: Iterable[Any]) -> Any:
+def _join(names: tuple[str, ...], values: Iterable[PyTree]) -> PyTree:
     return dict(zip(names, values, strict=True))
 
 

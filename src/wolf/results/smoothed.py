@@ -1,12 +1,16 @@
 """`Smoothed`, the result of `wolf.smooth`."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wolf.results.filtered import Filtered, FrameBackend
 from wolf.results.views import data_frame, html, xarray_dataset
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -48,14 +52,14 @@ class Smoothed:
             parts = [_columns(self.means[i, :end], self.covs[i, :end]) for i, end in enumerate(ends)]
         return data_frame.make_frame(parts, backend, self.filtered.index if index is None else index)
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> "xarray.Dataset":
         """Return an `xarray.Dataset`; axes as in `Filtered.to_xarray`."""
         arrays = {"means": self.means, "covs": self.covs}
         arrays |= {} if self.weights is None else {"weights": self.weights}
         lengths = {} if self.filtered.lengths is None else {"length": np.asarray(self.filtered.lengths)}
         return xarray_dataset.make_dataset(arrays, self.means.ndim == 3, self.filtered.index, lengths)
 
-    def plot(self, coordinate: int = 0, **options: Any) -> Any:
+    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
         """Draw one state with its measurements; arguments as in `Filtered.plot`."""
         from wolf.plots.series_plot import with_measurements
 
@@ -72,7 +76,7 @@ class Smoothed:
             deviation = np.sqrt(np.maximum(self.covs[:, 0, 0], 0.0))
             no_outliers = np.zeros(len(self.means), bool)
             picture = html.sketch(self.means[:, 0], deviation, no_outliers, "the first state, smoothed")
-        rows = [(name, f"{getattr(self, name).shape}") for name in ("means", "covs")]
+        rows = [("means", f"{self.means.shape}"), ("covs", f"{self.covs.shape}")]
         return html.page("Smoothed", rows, picture)
 
 

@@ -1,6 +1,7 @@
 """`States`: the final states of many series, to continue from and to serialize."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -8,10 +9,11 @@ import numpy as np
 
 from wolf import validation
 from wolf.execution import validate
-from wolf.interfaces import Dtype
+from wolf.interfaces import Dtype, Filter
 from wolf.numerics.precision import as_key, precision
-from wolf.numerics.pytree import cast, from_dict, to_dict
+from wolf.numerics.pytree import PyTree, cast, from_dict, to_dict
 from wolf.runtime import checkpoints
+from wolf.statespace import Model
 
 FORMAT = "wolf-states"
 FORMAT_VERSION = 3
@@ -43,9 +45,9 @@ class States:
         [3, 3]
     """
 
-    final: Any
+    final: PyTree
     model: Any
-    method: Any
+    method: Filter
     dtype: Dtype = "float64"
     update_first: bool = False
     u_before: np.ndarray | None = None
@@ -54,7 +56,7 @@ class States:
         """Return the number of series."""
         return len(self.final.t)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> PyTree:
         """Return the state of one series."""
         if not isinstance(index, int | np.integer):
             raise TypeError(f"pick one state by its number, as states[0]; got {index!r}")
@@ -75,7 +77,7 @@ class States:
         return bytes(checkpoints.pack(header, arrays))
 
     @classmethod
-    def from_bytes(cls, data: bytes, model: Any, method: Any = None) -> "States":
+    def from_bytes(cls, data: bytes, model: Model | Sequence[Model], method: Filter | None = None) -> "States":
         """Deserialize the bytes of `to_bytes`.
 
         Args:
@@ -89,7 +91,7 @@ class States:
         for each in models or (model,):
             validate.check_model(each)
         header, arrays = checkpoints.unpack("data", data, FORMAT, FORMAT_VERSION, HEADER)
-        first = models[0] if models else model
+        first: Any = models[0] if models else model
         method = validate.resolve_method(from_dict(header["method"]) if method is None else method, first)
         given = model if models is None else models
         checkpoints.check_identity("data", header, given, method)
@@ -101,7 +103,7 @@ class States:
         return cls(final, given, method, header["dtype"], header["update_first"], arrays.get("u_before"))
 
 
-def state_structure(adapted: Any, method: Any, dtype: str) -> tuple[Any, list[tuple[int, ...]]]:
+def state_structure(adapted: Model, method: Filter, dtype: str) -> tuple[PyTree, list[tuple[int, ...]]]:
     """Return the tree structure and the leaf shapes of a state, by tracing alone."""
     with precision(dtype):
         key = as_key(0) if method.requirements.key else None

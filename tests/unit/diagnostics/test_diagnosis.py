@@ -241,17 +241,17 @@ def test_edges_that_are_too_many_are_left_as_they_are(bench_models):
     _, model = bench_models
     steps = [
         DetectedFault(Candidate(9.0, 20 * k, PERMANENT_STEP, 0), np.array([8.0 * (-1) ** k]))
-        for k in range(2 * edge_pairing.MAX_LASTING_FAULTS)
+        for k in range(2 * edge_pairing.MAX_PERSISTENT_FAULTS)
     ]
     wrong, _ = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), steps)
     assert {fault.candidate.step for fault in wrong} <= {
-        fault.candidate.step for fault in steps[-edge_pairing.MAX_LASTING_FAULTS :]
+        fault.candidate.step for fault in steps[-edge_pairing.MAX_PERSISTENT_FAULTS :]
     }
     drifts = [
         DetectedFault(Candidate(9.0, 20 * k, Pattern("ramp", 200), 0), np.array([8.0]))
-        for k in range(2 * edge_pairing.MAX_LASTING_FAULTS)
+        for k in range(2 * edge_pairing.MAX_PERSISTENT_FAULTS)
     ]
-    assert all(len(group) <= edge_pairing.MAX_LASTING_FAULTS for group in edge_pairing.faults_near_drifts(drifts))
+    assert all(len(group) <= edge_pairing.MAX_PERSISTENT_FAULTS for group in edge_pairing.faults_near_drifts(drifts))
 
 
 @pytest.mark.parametrize("name", ["level", "trend", "tracking"])

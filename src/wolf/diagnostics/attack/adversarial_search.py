@@ -4,7 +4,7 @@ Errors are given as points in units of the innovation covariance of the clean ru
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,9 @@ from jax import Array
 
 from wolf.diagnostics.attack.relaxed_gates import soften
 from wolf.engine.scan import run_filter
-from wolf.interfaces import StepInfo
+from wolf.interfaces import Filter, Number, StepInfo
 from wolf.numerics import linalg
-from wolf.numerics.pytree import cast
+from wolf.numerics.pytree import PyTree, cast
 from wolf.statespace import Model
 
 TIMES_PER_ROUND, ERRORS_PER_TIME = 40, 8  # times per greedy round, and random errors at each
@@ -29,7 +29,7 @@ CHANGES_PER_START, ELITE_STARTS = 16, 8  # changes per start and round, and star
 SERIES_PER_BATCH = 64  # contaminated series that are filtered in one batch
 
 
-Target = tuple[Model, Any]  # model and attacked method, cast to float64
+Target = tuple[Model, Filter]  # model and attacked method, cast to float64
 
 
 class Baseline(NamedTuple):
@@ -42,20 +42,20 @@ class Baseline(NamedTuple):
 
 
 @jax.jit
-def run_clean(model: Model, method: Any, ys: Array) -> Baseline:
+def run_clean(model: Model, method: Filter, ys: Array) -> Baseline:
     """Filter the clean series."""
     return Baseline(ys, *run_filter(model, method, ys, save=_save_roots)[1])
 
 
-def _save_roots(state: Any, info: StepInfo) -> tuple[Array, Array, Array]:
+def _save_roots(state: PyTree, info: StepInfo) -> tuple[Array, Array, Array]:
     return state.mean, linalg.cholesky(state.cov).matrix(), linalg.cholesky(info.innovation_cov).matrix()
 
 
-def _save_mean(state: Any, info: StepInfo) -> Array:
+def _save_mean(state: PyTree, info: StepInfo) -> Array:
     return state.mean
 
 
-def _squared_distances(model: Model, method: Any, baseline: Baseline, times: Array, points: Array) -> Array:
+def _squared_distances(model: Model, method: Filter, baseline: Baseline, times: Array, points: Array) -> Array:
     """Filter contaminated data; return the squared distances of the means from the clean means, (T,)."""
     errors = jax.vmap(linalg.matvec)(baseline.innovation_roots[times], points)
     dirty = baseline.ys.at[times].add(errors)
@@ -92,7 +92,7 @@ def squared_distances(target: Target, baseline: Baseline, times: np.ndarray, poi
 
 @partial(jax.jit, static_argnames=("iterations",))
 def _climb(
-    model: Model, method: Any, baseline: Baseline, times: Array, points: Array, limit: Array, *, iterations: int
+    model: Model, method: Filter, baseline: Baseline, times: Array, points: Array, limit: Array, *, iterations: int
 ) -> Array:
     """Run gradient ascent from every start; the step of each error is proportional to its size."""
 
@@ -109,7 +109,7 @@ def _climb(
     return jax.lax.scan(body, points, jnp.geomspace(*STEP_SIZES, iterations))[0]
 
 
-def _clip_norms(points: Any, limit: Any) -> Any:
+def _clip_norms(points: Array, limit: Number) -> Array:
     """Shorten errors that exceed the limit."""
     sizes = jnp.linalg.norm(points, axis=-1, keepdims=True)
     return points * jnp.minimum(1.0, limit / jnp.maximum(sizes, 1e-300))

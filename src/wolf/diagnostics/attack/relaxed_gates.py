@@ -8,8 +8,9 @@ from jax import Array
 
 from wolf.inference import weights
 from wolf.inference.weights import calibration
-from wolf.interfaces import Metric
-from wolf.numerics.pytree import pytree, static
+from wolf.interfaces import Filter, Metric, Number
+from wolf.numerics.linalg import Cholesky
+from wolf.numerics.pytree import PyTree, pytree, static
 
 
 @pytree
@@ -22,11 +23,13 @@ class SoftGate(weights.Weight):
         metric: covariance that measures the distance, "R" or "S".
     """
 
-    c: Any
-    softness: Any
+    c: Number | None
+    softness: Number
     metric: Metric = static(default="R")
 
-    def __call__(self, residual: Array, obs_cov: Array, innovation_cov: Any, observed: Array | None = None) -> Array:
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
         """Compute the weight from the Mahalanobis distance."""
         family: Any = weights.MahalanobisThreshold
         c = calibration.threshold(family, residual.shape[0], weights.EFFICIENCY) if self.c is None else self.c
@@ -35,7 +38,7 @@ class SoftGate(weights.Weight):
         return jnp.exp(0.5 * jax.nn.log_sigmoid((c - square) / (self.softness * c)))
 
 
-def soften(method: Any, softness: float) -> Any:
+def soften(method: Filter, softness: float) -> PyTree:
     """Replace every hard gate of a method by a soft gate.
 
     Example:
@@ -44,10 +47,10 @@ def soften(method: Any, softness: float) -> Any:
         SoftGate(c=9.0, softness=0.1, metric='R')
     """
 
-    def is_gate(value: Any) -> bool:
+    def is_gate(value: object) -> bool:
         return isinstance(value, weights.MahalanobisThreshold)
 
-    def replace(value: Any) -> Any:
-        return SoftGate(value.c, softness, value.metric) if is_gate(value) else value
+    def replace(value: object) -> object:
+        return SoftGate(value.c, softness, value.metric) if isinstance(value, weights.MahalanobisThreshold) else value
 
     return jax.tree.map(replace, method, is_leaf=is_gate)

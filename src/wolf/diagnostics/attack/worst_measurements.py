@@ -8,10 +8,10 @@ result is a lower bound of the worst case.
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.diagnostics.attack.adversarial_search import (
@@ -22,6 +22,7 @@ from wolf.diagnostics.attack.adversarial_search import (
     squared_distances,
 )
 from wolf.execution import validate
+from wolf.interfaces import Filter, Key
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.results import count, describe_method
@@ -49,7 +50,7 @@ class Attack:
     errors: np.ndarray
     sizes: np.ndarray
     damage: np.ndarray
-    method: Any
+    method: Filter
     limit: float
 
     @property
@@ -74,12 +75,12 @@ class Attack:
 
 def attack(
     model: Model,
-    method: Any,
-    ys: Any,
+    method: str | Filter,
+    ys: ArrayLike,
     num_outliers: int = 1,
     *,
     size: float | None = None,
-    key: Any = 0,
+    key: Key = 0,
     restarts: int = 16,
 ) -> Attack:
     """Search for the few measurement errors in a series that damage a filter most.
@@ -105,11 +106,11 @@ def attack(
         100
     """
     validation.key(key, needed=True)
-    array, method = _check_arguments(model, method, ys, num_outliers, size, restarts)
+    array, attacked = _check_arguments(model, method, ys, num_outliers, size, restarts)
     limit = DEFAULT_SIZE_LIMIT if size is None else float(size)
     usable_steps = np.flatnonzero(np.isfinite(array).any(axis=1))
     with precision("float64"):
-        target = (cast(validate.adapt_model(model, method, None), np.float64), cast(method, np.float64))
+        target = (cast(validate.adapt_model(model, attacked, None), np.float64), cast(attacked, np.float64))
         baseline = run_clean(*target, array)
         rng = np.random.default_rng(np.asarray(jax.random.bits(as_key(key), (4,), np.uint32)))
         first = initial_contaminations(target, baseline, usable_steps, num_outliers, limit, restarts, rng)
@@ -121,12 +122,12 @@ def attack(
     errors = np.einsum("kij,kj->ki", np.asarray(baseline.innovation_roots)[times], points)
     dirty = array.copy()
     dirty[times] += errors
-    return Attack(dirty, times, errors, np.linalg.norm(points, axis=1), damage, method, limit)
+    return Attack(dirty, times, errors, np.linalg.norm(points, axis=1), damage, attacked, limit)
 
 
 def _check_arguments(
-    model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int
-) -> tuple[np.ndarray, Any]:
+    model: Model, method: str | Filter, ys: ArrayLike, count: int, size: float | None, restarts: int
+) -> tuple[np.ndarray, Filter]:
     method = validate.resolve_method(method, model)
     if method.requirements.key:
         raise ValueError(f"attack needs a Gaussian filter; {type(method).__name__} draws random numbers")

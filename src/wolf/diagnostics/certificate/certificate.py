@@ -5,12 +5,17 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wolf.interfaces import Filter
 from wolf.results.views import html
 from wolf.runtime.checkpoints import atomic
+from wolf.statespace import Model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BASIS_DESCRIPTIONS = {
     "exact": "computed exactly, up to a one-dimensional search",
@@ -85,8 +90,8 @@ class Certificate:
     """
 
     entries: dict[str, CertificateEntry]
-    model: Any
-    method: Any
+    model: Model
+    method: Filter
     title: tuple[str, ...]
     remarks: tuple[str, ...]
     curves: dict[str, Any]
@@ -143,14 +148,14 @@ class Certificate:
                 file.write(f"{text}\n".encode())
         return text
 
-    def plot(self) -> Any:
+    def plot(self) -> "Figure":
         """Draw the certificate as a `matplotlib.figure.Figure`."""
         from wolf.plots.certificate_plot import certificate
 
         return certificate(self)
 
 
-def _to_json_value(value: Any) -> Any:
+def _to_json_value(value: object) -> Any:
     """Convert arrays to lists, and non-finite numbers to null."""
     if isinstance(value, dict):
         return {key: _to_json_value(each) for key, each in value.items()}

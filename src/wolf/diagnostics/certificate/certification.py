@@ -1,15 +1,17 @@
 """`certify`: steady state of a method on a model, worst single error, and simulated robustness."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.diagnostics.certificate import jump_acceptance, monte_carlo, one_step, operating_point, simulated, worst_case
 from wolf.diagnostics.certificate.certificate import Certificate
 from wolf.execution import validate
 from wolf.inference.filters import GaussianFilter
+from wolf.interfaces import Filter, Key
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.results import describe_method
@@ -20,13 +22,13 @@ MAX_SEARCHED_STEPS = 64  # steps of a given series that are searched, evenly spa
 
 def certify(
     model: Model,
-    method: Any = None,
+    method: str | Filter | None = None,
     *,
-    ys: Any = None,
-    key: Any = 0,
+    ys: ArrayLike | None = None,
+    key: Key = 0,
     trials: int = 64,
     steps: int = 300,
-    jumps: dict[str, Any] | None = None,
+    jumps: Mapping[str, ArrayLike] | None = None,
 ) -> Certificate:
     """Compute a certificate of the robustness of a method on a model.
 
@@ -99,7 +101,7 @@ def certify(
     return Certificate({entry.name: entry for entry in entries}, model, method, title, remarks, curves)
 
 
-def _check_arguments(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
+def _check_arguments(model: Model, method: str | Filter | None, trials: int, steps: int, key: Key) -> Filter:
     method = validate.resolve_method(method, model)
     if method.requirements.key:
         raise ValueError(f"certify needs a Gaussian filter; {type(method).__name__} draws random numbers")
@@ -115,7 +117,7 @@ def _check_arguments(model: Model, method: Any, trials: int, steps: int, key: An
     return method
 
 
-def _check_jumps(jumps: Any, model: Model) -> dict[str, np.ndarray]:
+def _check_jumps(jumps: Mapping[str, ArrayLike], model: Model) -> dict[str, np.ndarray]:
     if not isinstance(jumps, dict):
         got = validation.short_repr(jumps)
         raise ValueError(f"jumps must map names to directions of the state, such as {{'slide': [1.0, 0.0]}}; got {got}")
@@ -128,7 +130,9 @@ def _check_jumps(jumps: Any, model: Model) -> dict[str, np.ndarray]:
     return read
 
 
-def _median_operating_point(model: Any, method: Any, steady: monte_carlo.SteadyState) -> operating_point.OperatingPoint:
+def _median_operating_point(
+    model: Model, method: Filter, steady: monte_carlo.SteadyState
+) -> operating_point.OperatingPoint:
     """Select the trial whose predicted covariance has the median volume; the clean measurement is its prediction."""
     each = jax.vmap(operating_point.at_prediction, in_axes=(None, None, 0))(model, method, steady.states)
     volumes = np.linalg.slogdet(np.asarray(jax.vmap(lambda state: state.cov)(each.state)))[1]
@@ -136,7 +140,7 @@ def _median_operating_point(model: Any, method: Any, steady: monte_carlo.SteadyS
     return jax.tree.map(lambda leaf: leaf[middle][None], each)
 
 
-def _select_steps(ys: Any, model: Model) -> tuple[np.ndarray, tuple[int, ...]]:
+def _select_steps(ys: ArrayLike, model: Model) -> tuple[np.ndarray, tuple[int, ...]]:
     """Validate a series, and choose the steps that are searched."""
     array = validation.measurements(ys, model.obs_dim)
     validate.check_time_axes(model, len(array), False, "certify")
@@ -147,7 +151,7 @@ def _select_steps(ys: Any, model: Model) -> tuple[np.ndarray, tuple[int, ...]]:
     return array, tuple(map(int, selected))
 
 
-def _jacobians(model: Any, points: operating_point.OperatingPoint) -> tuple[np.ndarray, np.ndarray]:
+def _jacobians(model: Model, points: operating_point.OperatingPoint) -> tuple[np.ndarray, np.ndarray]:
     """Compute the Jacobians of the observation function and of the dynamics at the operating point."""
     mean = jax.tree.map(lambda leaf: leaf[0], points.state).mean
     jacobian = jax.jacfwd(model.projection(None))(mean)
@@ -178,5 +182,5 @@ def _remarks(steady: monte_carlo.SteadyState | None, varies: bool, number: int, 
     return tuple(remarks)
 
 
-def _seed(key: Any) -> str:
+def _seed(key: Key) -> str:
     return str(key) if isinstance(key, int | np.integer) else "user-supplied key"

@@ -6,7 +6,6 @@ consistent errors from a true jump.
 """
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +16,16 @@ from wolf.diagnostics.certificate.certificate import CertificateEntry, format_nu
 from wolf.diagnostics.certificate.operating_point import OperatingPoint
 from wolf.engine import scan
 from wolf.inference.noise.divergence_recovery import MAX_JUMP_DEVIATIONS, MAX_PATIENCE_GROWTH, JumpRecovery
+from wolf.interfaces import Filter
 from wolf.numerics import linalg
+from wolf.numerics.pytree import PyTree
 from wolf.statespace import Model
 
 ERROR_SIZES = (10.0, 100.0, 1000.0)  # sizes of the errors, in standard deviations of the predicted measurement
 
 
 def accepted_jump_entry(
-    model: Model, method: Any, point: OperatingPoint, innovation_cov: np.ndarray
+    model: Model, method: Filter, point: OperatingPoint, innovation_cov: np.ndarray
 ) -> list[CertificateEntry]:
     """Make the entry about equal errors that are accepted as a jump; no entry for a method without a jump test.
 
@@ -56,7 +57,7 @@ def accepted_jump_entry(
 
 @partial(jax.jit, static_argnames=("count",))
 def after_equal_errors(
-    model: Model, method: Any, point: OperatingPoint, errors: Array, *, count: int
+    model: Model, method: Filter, point: OperatingPoint, errors: Array, *, count: int
 ) -> tuple[Array, Array]:
     """Compute the shift of the mean when several measurements equal their predictions plus the same error.
 
@@ -73,7 +74,7 @@ def after_equal_errors(
     """
 
     def simulate(error: Array) -> tuple[Array, Array]:
-        def body(states: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], tuple[Array, Array]]:
+        def body(states: tuple[PyTree, PyTree], _: None) -> tuple[tuple[PyTree, PyTree], tuple[Array, Array]]:
             clean, contaminated = states
             _, info = scan.update(model, method, clean, jnp.zeros_like(point.y))
             y = -info.residual  # the predicted measurement

@@ -5,13 +5,16 @@ they do not depend on units, nor on the method's own covariance.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from wolf.diagnostics.certificate.monte_carlo_trials import Scale, Trials, run_trials, start_trials
+from wolf.interfaces import Filter
+from wolf.numerics.pytree import PyTree
 from wolf.statespace import Model
 
 NUM_LEVELS = 16  # sizes of jumps, or shares of outliers, that are simulated in one batch
@@ -43,13 +46,13 @@ class SteadyState(NamedTuple):
     """
 
     model: Model
-    method: Any
+    method: Filter
     scale: Scale
-    states: Any
-    truths: Any
-    plain: Any
+    states: PyTree
+    truths: PyTree
+    plain: Filter
     converged: bool
-    key: Any
+    key: Array
     steps: int
 
 
@@ -107,7 +110,9 @@ class Breakdown(NamedTuple):
     largest: float
 
 
-def run_to_steady_state(model: Model, method: Any, plain: Any, key: Any, trials: int, steps: int) -> SteadyState:
+def run_to_steady_state(
+    model: Model, method: Filter, plain: Filter, key: Array, trials: int, steps: int
+) -> SteadyState:
     """Run clean trials from the prior until the covariance of the filter without weights is steady."""
     count = NUM_LEVELS * max(trials, 1)
     run_key, next_key = jax.random.split(key)
@@ -141,7 +146,7 @@ def check_positive_definite(covs: np.ndarray) -> None:
         )
 
 
-def simulate_clean_data(steady: SteadyState, plain: Any) -> CleanDataEfficiency:
+def simulate_clean_data(steady: SteadyState, plain: Filter) -> CleanDataEfficiency:
     """Compare the method with the filter without weights on the same clean data."""
     count = len(steady.truths)
     run = (steady.truths, jax.random.split(steady.key, count), jnp.zeros(count), steady.steps)
@@ -209,7 +214,8 @@ def steps_to_recover(distances: np.ndarray, usual: float) -> np.ndarray:
         [3.0, inf]
     """
     good = distances <= usual
-    rows: Any = np.lib.stride_tricks.sliding_window_view(good, min(RECOVERY_STEPS, good.shape[1]), axis=1).all(-1)
+    length = min(RECOVERY_STEPS, good.shape[1])
+    rows = np.asarray(np.lib.stride_tricks.sliding_window_view(good, length, axis=1).all(-1))
     return np.where(rows.any(1), rows.argmax(1).astype(float), np.inf)
 
 

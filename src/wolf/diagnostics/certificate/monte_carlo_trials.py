@@ -6,7 +6,7 @@ simulation (common random numbers).
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,9 @@ import numpy as np
 from jax import Array
 
 from wolf.engine import scan
+from wolf.interfaces import Filter, Number
 from wolf.numerics import linalg
+from wolf.numerics.pytree import PyTree
 from wolf.statespace import Model, own_noise
 
 GROSS_ERROR_SIZES = (
@@ -31,8 +33,8 @@ class Scale(NamedTuple):
         posterior_root: lower root of the steady-state posterior covariance of the unweighted filter, (D, D).
     """
 
-    innovation_root: Any
-    posterior_root: Any
+    innovation_root: PyTree
+    posterior_root: PyTree
 
 
 class Trials(NamedTuple):
@@ -46,14 +48,14 @@ class Trials(NamedTuple):
         covs: covariances after the last step, (B, D, D).
     """
 
-    states: Any
-    truths: Any
+    states: PyTree
+    truths: PyTree
     distances: np.ndarray
     alarms: np.ndarray
     covs: np.ndarray
 
 
-def start_trials(model: Model, method: Any, count: int) -> tuple[Any, Array]:
+def start_trials(model: Model, method: Filter, count: int) -> tuple[PyTree, Array]:
     """Initialise trials at the prior and the truth at its mean; only the steady state matters, not the transient."""
     state = method.init(model, None)
     states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *jnp.shape(leaf))), state)
@@ -61,7 +63,7 @@ def start_trials(model: Model, method: Any, count: int) -> tuple[Any, Array]:
 
 
 def run_trials(
-    model: Model, method: Any, scale: Scale, states: Any, truths: Any, keys: Array, share: Any, steps: int
+    model: Model, method: Filter, scale: Scale, states: PyTree, truths: PyTree, keys: Array, share: Number, steps: int
 ) -> Trials:
     """Continue trials for a number of steps.
 
@@ -82,11 +84,11 @@ def run_trials(
 
 @partial(jax.jit, static_argnames=("steps",))
 def _run_trials(
-    model: Model, method: Any, scale: Scale, states: Any, truths: Array, keys: Array, share: Array, *, steps: int
+    model: Model, method: Filter, scale: Scale, states: PyTree, truths: Array, keys: Array, share: Array, *, steps: int
 ) -> tuple:
     roots = [linalg.psd_root(jnp.asarray(cov)) for cov in (model.dynamics_cov, model.obs_cov)]
 
-    def run_one(state: Any, truth: Array, key: Array, share: Array) -> tuple:
+    def run_one(state: PyTree, truth: Array, key: Array, share: Array) -> tuple:
         def body(carry: tuple, step_key: Array) -> tuple:
             state, x = carry
             x, y = _draw(model, (*roots, scale.innovation_root), x, step_key, share)

@@ -11,6 +11,7 @@ from wolf.inference import weights
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.noise import Weighted
 from wolf.inference.weights import calibration
+from wolf.interfaces import Filter
 from wolf.statespace import Model
 
 MAX_COORDINATES_IN_TABLE = 4  # coordinates of an error that are written out in the table
@@ -68,7 +69,7 @@ def _kalman_coefficient(expected: Expectation, i: int) -> float:
     return 0.5 * float(np.linalg.eigvalsh(root.T @ np.linalg.solve(obs_cov, root))[-1] - 1.0)
 
 
-def step_efficiency_entries(method: Any, model: Model) -> list[CertificateEntry]:
+def step_efficiency_entries(method: Filter, model: Model) -> list[CertificateEntry]:
     """Evaluate the closed form, available if the weight is a function of the squared distance in S only."""
     weight = method.noise.weight if isinstance(method.noise, Weighted) else None
     families = (weights.MahalanobisIMQ, weights.MahalanobisThreshold, weights.Welsch, weights.Tukey, weights.Huber)

@@ -5,7 +5,7 @@ filter, whatever its state contains.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,9 @@ from jax import Array
 from wolf.beliefs import Gaussian
 from wolf.beliefs.density import kl
 from wolf.engine import scan
-from wolf.interfaces import StepInfo
+from wolf.interfaces import Filter, StepInfo
 from wolf.numerics import linalg
+from wolf.numerics.pytree import PyTree
 from wolf.statespace import Model
 
 
@@ -28,7 +29,7 @@ class OperatingPoint(NamedTuple):
         y: clean measurement, (M,).
     """
 
-    state: Any
+    state: PyTree
     y: Array
 
 
@@ -51,7 +52,7 @@ class Expectation(NamedTuple):
 
 
 @jax.jit
-def at_prediction(model: Model, method: Any, state: Any) -> OperatingPoint:
+def at_prediction(model: Model, method: Filter, state: PyTree) -> OperatingPoint:
     """Make the operating point whose clean measurement equals its prediction, i.e. has a residual of zero.
 
     Args:
@@ -65,7 +66,7 @@ def at_prediction(model: Model, method: Any, state: Any) -> OperatingPoint:
 
 
 @jax.jit
-def expect(model: Model, method: Any, point: OperatingPoint) -> Expectation:
+def expect(model: Model, method: Filter, point: OperatingPoint) -> Expectation:
     """Compute the moments of the clean update from the filter's own step information."""
     state, y = point
     after, info = scan.update(model, method, state, y)
@@ -75,7 +76,7 @@ def expect(model: Model, method: Any, point: OperatingPoint) -> Expectation:
 
 
 @jax.jit
-def respond(model: Model, method: Any, point: OperatingPoint, errors: Array) -> tuple[Array, Array]:
+def respond(model: Model, method: Filter, point: OperatingPoint, errors: Array) -> tuple[Array, Array]:
     """Compute the change of the posterior caused by errors in the measurement.
 
     The influence of Duran-Martin et al. (2024, section 3.3) is `KL(contaminated ‖ clean) = ½ ‖shift‖² + spread`.
@@ -111,7 +112,7 @@ respond_each = jax.jit(jax.vmap(respond, in_axes=(None, None, 0, 0)))
 
 
 @partial(jax.jit, static_argnames=("steps",))
-def along_series(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> OperatingPoint:
+def along_series(model: Model, method: Filter, ys: Array, *, steps: tuple[int, ...]) -> OperatingPoint:
     """Filter a series and return the operating points at the given steps.
 
     Args:
@@ -127,5 +128,5 @@ def along_series(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]
     return OperatingPoint(jax.vmap(lambda state: scan.predict(model, method, state))(before), ys[kept])
 
 
-def _save_state(state: Any, info: StepInfo) -> Any:
+def _save_state(state: PyTree, info: StepInfo) -> PyTree:
     return state

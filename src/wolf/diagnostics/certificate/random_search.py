@@ -1,11 +1,13 @@
 """Worst error for weights that are not a function of one radius: a search in all dimensions, i.e. a lower bound.
 
 Residuals are measured in standard deviations of each coordinate. The search starts from rays in random directions and
+from wolf.numerics.pytree import PyTree
+from wolf.numerics.pytree import PyTree
+from wolf.numerics.pytree import PyTree
 from points whose coordinates have independent magnitudes, and takes random uphill steps of decreasing size.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +64,7 @@ def search(measure: PosteriorChange, expected: Expectation) -> list[WorstError]:
         power = growth(distant[0][0], distant[0][1])
         summaries = []
         for k, (peak, name) in enumerate(zip(peaks, ("influence", "shift"), strict=True)):
-            value_near, limit = float(getattr(peak, name)[i, 0]), float(distant[k][1])
+            value_near, limit = float(_values(peak, name)[i, 0]), float(distant[k][1])
             residual = deviations[i] * peak.residuals[i, 0]
             summaries.append(_summarise(power, value_near, limit, residual, np.asarray(expected.residual)[i], covs[i]))
         curve = near.influence[i].reshape(len(radii), -1).max(1)
@@ -75,7 +77,7 @@ def search(measure: PosteriorChange, expected: Expectation) -> list[WorstError]:
 
 def _summarise(
     power: float, value_near: float, limit: float, residual: np.ndarray, clean: np.ndarray, cov: np.ndarray
-) -> Any:
+) -> tuple[float, np.ndarray, float]:
     """Return the supremum, the error that attains it, and its distance from the prediction."""
     if power > MIN_GROWTH_POWER or limit >= value_near:
         return np.inf if power > MIN_GROWTH_POWER else limit, np.full(len(residual), np.inf), np.inf
@@ -91,7 +93,7 @@ def _scattered_points(rng: np.random.Generator, count: int, size: int) -> np.nda
 
 
 def _random_ascent(evaluate: Callable, start: InfluenceBounds, name: str, rng: np.random.Generator) -> InfluenceBounds:
-    """Take random steps from the best points and keep improvements; the best point comes first."""
+    """Improve the best points by random steps; the best point comes first."""
     best = _best(start, name)
     width = 0.5
     for _ in range(NUM_ROUNDS):
@@ -112,8 +114,12 @@ def _concatenate(first: InfluenceBounds, second: InfluenceBounds) -> InfluenceBo
     return InfluenceBounds(*(np.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
 
 
+def _values(bounds: InfluenceBounds, name: str) -> np.ndarray:
+    return bounds.influence if name == "influence" else bounds.shift
+
+
 def _best(candidates: InfluenceBounds, name: str) -> InfluenceBounds:
-    order = np.argsort(-getattr(candidates, name), axis=1)[:, :NUM_CANDIDATES]
+    order = np.argsort(-_values(candidates, name), axis=1)[:, :NUM_CANDIDATES]
     return InfluenceBounds(
         np.take_along_axis(candidates.residuals, order[..., None], 1),
         np.take_along_axis(candidates.shift, order, 1),

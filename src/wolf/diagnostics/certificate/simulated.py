@@ -1,20 +1,28 @@
 """Entries of a certificate from simulated trials: efficiency, false alarms, recovery from jumps, breakdown."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from wolf.diagnostics.certificate import monte_carlo
 from wolf.diagnostics.certificate.certificate import CertificateEntry, format_number
 from wolf.diagnostics.certificate.monte_carlo_trials import GROSS_ERROR_SIZES
+from wolf.interfaces import Filter
+
+
+class Sample(TypedDict):
+    """Trials per level, and the seed that reproduces them."""
+
+    trials: int
+    seed: str
 
 
 def simulated_entries(
     steady: monte_carlo.SteadyState,
-    plain: Any,
+    plain: Filter,
     matrices: tuple[np.ndarray, np.ndarray],
     user_jumps: dict[str, np.ndarray] | None,
-    sample: dict[str, Any],
+    sample: Sample,
 ) -> tuple[list[CertificateEntry], dict[str, Any]]:
     """Simulate trials with clean data, jumps and outliers.
 
@@ -26,7 +34,7 @@ def simulated_entries(
         sample: number of trials per level, and the seed.
     """
     clean = monte_carlo.simulate_clean_data(steady, plain)
-    whole_sample = sample | {"trials": clean.trials}
+    whole_sample: Sample = {"trials": clean.trials, "seed": sample["seed"]}
     description = "squared error of the filter without weights over that of the method, on clean data"
     if clean.lost:
         description += f"; {clean.lost} of {clean.trials} trials diverged"
@@ -80,7 +88,7 @@ def _normalise_jumps(
     return scaled
 
 
-def _jump_entry(name: str, jump: monte_carlo.Jump, steps: int, sample: dict[str, Any]) -> CertificateEntry:
+def _jump_entry(name: str, jump: monte_carlo.Jump, steps: int, sample: Sample) -> CertificateEntry:
     within = jump.steps[jump.sizes <= jump.largest]
     longest = float(within.max()) if len(within) else np.inf
     moved = np.flatnonzero(jump.direction)

@@ -11,7 +11,6 @@ other noise models all dimensions are searched, and the result is a lower bound.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,8 @@ from wolf.diagnostics.certificate.influence_bounds import (
 from wolf.diagnostics.certificate.operating_point import Expectation, OperatingPoint, respond_each
 from wolf.diagnostics.certificate.random_search import search
 from wolf.diagnostics.certificate.worst_direction import find_metric, on_spheres
+from wolf.interfaces import Filter
+from wolf.statespace import Model
 
 MIN_RADIUS, MAX_RADIUS = 1e-3, 1e6  # searched radii, in standard deviations of the predicted measurement
 NUM_ZOOMS = 4  # refinements of the grid around a peak, each by a factor of 150
@@ -36,7 +37,7 @@ MAX_COVARIANCE_ENTRIES = 2e7  # entries of the covariances of one call; larger c
 NUM_PEAKS = 2  # peaks of each objective that are refined
 
 
-def find_worst_errors(model: Any, method: Any, points: OperatingPoint, expected: Expectation) -> list[WorstError]:
+def find_worst_errors(model: Model, method: Filter, points: OperatingPoint, expected: Expectation) -> list[WorstError]:
     """Find the worst error at every operating point.
 
     Args:

@@ -1,6 +1,6 @@
 """Pairing of edges: which start and end belong to the same fault.
 
-The starts and ends of lasting errors are found one by one, and may be paired wrongly. A level that shifts at 90 and a
+Starts and ends of persistent errors are found separately, and may be paired wrongly. A level that shifts at 90 and a
 burst from 200 to 214 leave three edges: up, down, up. "Up from 90 to 199, then permanently from 215" explains them as
 well if all have similar sizes. Of the pairings that explain the innovations equally well, the one with the fewest
 faults is selected, and of those the one with the shortest: faults are rare, and most are short.
@@ -18,7 +18,7 @@ from wolf.diagnostics.faults.signatures import FaultSignatures, Pattern
 LONG_RUN_STEPS = 25  # steps of a run above which its ends may belong to two faults
 MAX_DISTANCE_STEPS = 2 * PATTERN_LENGTHS[-1]  # steps between the starts of two faults
 STEPS_BEFORE_DRIFT = 100  # steps before a drift in which a fault may have been absorbed by it
-MAX_LASTING_FAULTS = 8  # lasting faults near each other; with more, the model is wrong rather than the pairing
+MAX_PERSISTENT_FAULTS = 8  # persistent faults near each other; with more, the model is wrong rather than the pairing
 MAX_MISFIT_INCREASE = 8.0  # whitened squared errors by which a pairing may be worse than the best
 
 
@@ -61,11 +61,11 @@ def repair_pairs(
 
 
 def _neighbouring_pairs(faults: Sequence[DetectedFault]) -> Iterator[tuple[int, DetectedFault, int, DetectedFault]]:
-    """Iterate over pairs of lasting faults that start near each other, with their indices."""
+    """Iterate over pairs of persistent faults that start near each other, with their indices."""
     ordered = sorted((fault.candidate.step, i) for i, fault in enumerate(faults) if _is_lasting(fault))
     for k, (start, i) in enumerate(ordered):
         stop = bisect_right(ordered, (start + MAX_DISTANCE_STEPS, len(faults)))
-        if stop - k <= MAX_LASTING_FAULTS:
+        if stop - k <= MAX_PERSISTENT_FAULTS:
             for _, j in ordered[k + 1 : stop]:
                 yield i, faults[i], j, faults[j]
 
@@ -84,7 +84,7 @@ def faults_near_drifts(faults: Sequence[DetectedFault]) -> list[list[DetectedFau
                 for other in faults
                 if other is not fault and any(start - STEPS_BEFORE_DRIFT <= edge <= end for edge in _edges(other))
             ]
-            groups += [[fault, *others]] if 0 < len(others) < MAX_LASTING_FAULTS else []
+            groups += [[fault, *others]] if 0 < len(others) < MAX_PERSISTENT_FAULTS else []
     return groups
 
 

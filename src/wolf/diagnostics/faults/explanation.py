@@ -8,7 +8,7 @@ by the faults themselves: they are used if the likelihood without the faults fav
 """
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from wolf.diagnostics.faults.signatures import FaultSignatures
 from wolf.diagnostics.faults.variance_changes import VarianceChange, find_variance_changes
 from wolf.numerics.runs import runs_of
 from wolf.results import Filtered
-from wolf.statespace import LinearModel, with_matrices
+from wolf.statespace import LinearModel, Model, with_matrices
 
 VARIANCE_CHANGE_MARGIN = MAX_STEPS_BETWEEN + 1  # steps around an interval of larger variance that belong to it
 NOMINAL_SCALES = (1.0, 1.0)  # scale factors of Q and R
@@ -151,7 +151,7 @@ def _median_scale_factors(out: Filtered) -> tuple[float, float]:
     return factors[0], factors[1]
 
 
-def _whitened_innovations(model: Any, out: Filtered, ys: np.ndarray) -> tuple[np.ndarray, float, float]:
+def _whitened_innovations(model: Model, out: Filtered, ys: np.ndarray) -> tuple[np.ndarray, float, float]:
     """Run the Kalman filter: whitened innovations, (T, M), of typical variance 1, 0 where missing.
 
     Returns:

@@ -4,7 +4,7 @@ With e the innovations and g the signature of a pattern (`signatures.py`), `G(s)
 `N = Σ_k gᵀ g`, the likelihood ratio statistic of the pattern at step s is `Gᵀ N⁻¹ G`, which is χ² with p degrees of
 freedom without a fault, and the estimated size is N⁻¹ G (Willsky & Jones 1976; de Jong & Penzer 1998, *Diagnosing
 shocks in time series*, JASA 93). Only the G of a single false measurement and of a jump need a correlation; those of
-lasting errors are its running sums.
+persistent errors are its running sums.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ import numpy as np
 
 from wolf.diagnostics.faults.correlation import correlate
 from wolf.diagnostics.faults.signatures import FaultSignatures, Pattern
+from wolf.numerics.pytree import PyTree
 from wolf.numerics.runs import merge_ranges
 
 PATTERN_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
@@ -149,7 +150,7 @@ class GlrScan:
             alone[truncated] = ((subset.T * table.scales[count]) ** 2).max(axis=1) if has_several else joint[truncated]
         return alone, joint
 
-    def _truncated(self, steps: Steps, full_length: int) -> tuple[Any, np.ndarray]:
+    def _truncated(self, steps: Steps, full_length: int) -> tuple[PyTree, np.ndarray]:
         """Find the steps whose signature is truncated by the end of the series, and its last observed step."""
         if isinstance(steps, slice):
             first = max(self.num_steps - full_length + 1, steps.start)

@@ -5,17 +5,19 @@ Rejected measurements are compared with the past, the future and their neighbour
 
 import dataclasses
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.diagnostics.faults.local_smoother import SmoothedWindow
 from wolf.engine.measurements import is_unusable
-from wolf.numerics.pytree import cast
+from wolf.interfaces import Linearization
+from wolf.numerics.pytree import PyTree, cast
 from wolf.results import Filtered
-from wolf.statespace import with_matrices
+from wolf.statespace import Model, with_matrices
 
 MIN_AGREEMENT_PROBABILITY = 1e-4  # p-value below which the past and the future disagree about the state
 MIN_DETECTABLE_SHIFT_STDS = (
@@ -64,9 +66,9 @@ class InnovationRecord:
         repeats: length of the run of equal values that contains each value, (T, M); 0 if it may be chance.
     """
 
-    model: Any
-    linearization: Any
-    inputs: Any
+    model: Model
+    linearization: Linearization
+    inputs: PyTree
     update_first: bool
     ys: np.ndarray
     rejected: np.ndarray
@@ -164,7 +166,7 @@ class WindowPrediction(NamedTuple):
         noise: measurement noise covariances, (n, M, M).
     """
 
-    expected: np.ndarray
+    expected: np.ndarray | Array
     prediction_cov: np.ndarray
     noise: np.ndarray
 
@@ -299,7 +301,7 @@ def _runs_by_length(exact: np.ndarray, min_length: int, max_probability: float) 
     return np.where(stuck, lengths, 0)[groups]
 
 
-def subtract(record: InnovationRecord, steps: np.ndarray, expected: Any) -> np.ndarray:
+def subtract(record: InnovationRecord, steps: np.ndarray, expected: np.ndarray | Array) -> np.ndarray:
     """Compute residuals as defined by the model, (n, M); NaN where the measurement is unusable."""
     ys, usable = record.ys[steps], np.isfinite(record.ys[steps])
     if record.model.residual is None:

@@ -1,13 +1,15 @@
 """Local smoother: smooth a window of a series without the measurements in question.
 
 Each window starts at the first step of an interval of rejected measurements. A filter without weights runs through it
+from wolf.interfaces import Linearization
+from wolf.numerics.pytree import PyTree
 from a given belief, with the questionable measurements left out, followed by a smoother. Started at the filter's own
 prediction, the result combines past and future; started at that prediction with a covariance inflated by 1e6, it
 depends on the later measurements only.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +20,9 @@ from wolf.beliefs import Gaussian
 from wolf.engine import scan
 from wolf.engine.smoother import run_smoother
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
-from wolf.interfaces import StepInfo
+from wolf.interfaces import Linearization, StepInfo
 from wolf.numerics import linalg
+from wolf.numerics.pytree import PyTree
 from wolf.statespace import Model
 
 COVARIANCE_INFLATION = 1e6  # factor on a covariance that removes the information of the past
@@ -52,7 +55,7 @@ class SmoothedWindow(NamedTuple):
 
 def smooth_windows(
     model: Model,
-    linearization: Any,
+    linearization: Linearization,
     inputs: np.ndarray | None,
     update_first: bool,
     starts: np.ndarray,
@@ -85,14 +88,27 @@ def smooth_windows(
 
 @partial(jax.jit, static_argnames=("update_first",))
 def _smooth_each(
-    model: Model, linearization: Any, inputs: Any, starts: Array, beliefs: Gaussian, ys: Array, *, update_first: bool
+    model: Model,
+    linearization: Linearization,
+    inputs: PyTree,
+    starts: Array,
+    beliefs: Gaussian,
+    ys: Array,
+    *,
+    update_first: bool,
 ) -> SmoothedWindow:
     one = partial(_smooth_one, model, linearization, inputs, update_first)
     return jax.vmap(one)(starts, beliefs, ys)
 
 
 def _smooth_one(
-    model: Model, linearization: Any, inputs: Any, update_first: bool, start: Array, belief: Gaussian, ys: Array
+    model: Model,
+    linearization: Linearization,
+    inputs: PyTree,
+    update_first: bool,
+    start: Array,
+    belief: Gaussian,
+    ys: Array,
 ) -> SmoothedWindow:
     unweighted = GaussianFilter(linearization=linearization)
     times = start + jnp.arange(len(ys))
@@ -107,7 +123,7 @@ def _smooth_one(
     predicted, filtered, nis = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, rest)
     smoothed = run_smoother(model, linearization, filtered, predicted, us, None, start, update_first=update_first)
 
-    def predict_measurement(t: Array, mean: Array, cov: Array, u: Any) -> tuple[Array, Array, Array]:
+    def predict_measurement(t: Array, mean: Array, cov: Array, u: PyTree) -> tuple[Array, Array, Array]:
         step_model = model.at(t)
         approximation = linearization(step_model.projection(u), Gaussian(mean, cov)).with_jac()
         prediction_cov = linalg.sandwich(approximation.jac, cov)

@@ -1,7 +1,5 @@
 """Names of detected patterns: which kind of cause each of them is, and bursts out of neighbouring short faults."""
 
-from typing import Any
-
 import numpy as np
 
 from wolf.diagnostics.faults.edge_pairing import DetectedFault
@@ -9,13 +7,14 @@ from wolf.diagnostics.faults.result import Cause, Finding
 from wolf.diagnostics.faults.signatures import FaultSignatures
 from wolf.diagnostics.faults.variance_changes import VarianceChange
 from wolf.engine.jump_backdating import MAX_BURST_LENGTH
+from wolf.statespace import LinearModel
 
 MAX_STEPS_BETWEEN = 2  # steps between two false measurements of one burst
 SHORT_KINDS = ("outlier", "burst")
 
 
 def name_fault(
-    fault: DetectedFault, deviations: np.ndarray, model: Any, steps: int, signatures: FaultSignatures
+    fault: DetectedFault, deviations: np.ndarray, model: LinearModel, steps: int, signatures: FaultSignatures
 ) -> Cause:
     """Name a detected pattern.
 

@@ -93,8 +93,14 @@ class Explanation:
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return the findings as a data frame; `backend` as in `Filtered.to_frame`."""
         sensors = [-1 if finding.sensor is None else finding.sensor for finding in self]
-        columns = {name: np.array([getattr(f, name) for f in self]) for name in ("step", "kind", "size", "sentence")}
-        return data_frame.make_frame([{"step": columns.pop("step"), "sensor": np.array(sensors)} | columns], backend)
+        columns = {
+            "step": np.array([finding.step for finding in self]),
+            "sensor": np.array(sensors),
+            "kind": np.array([finding.kind for finding in self]),
+            "size": np.array([finding.size for finding in self]),
+            "sentence": np.array([finding.sentence for finding in self]),
+        }
+        return data_frame.make_frame([columns], backend)
 
     def __repr__(self) -> str:
         """Format causes and findings as a table, with neighbouring findings of one kind in one row."""

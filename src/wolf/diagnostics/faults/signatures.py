@@ -6,15 +6,16 @@ With constant matrices the gain converges, and the innovations after a fault at 
     a false measurement c:     W c  at k = 0,     -W H Φ^(k-1) F K c  after it
     a shift δ of the state:    W H Φ^k δ
 
-All other faults are sums of the first kind: a lasting error is a sequence of false measurements.
+All other faults are sums of the first kind: a persistent error is a sequence of false measurements.
 """
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wolf.engine import steady_state
+from wolf.statespace import LinearModel
 
 TRUNCATION_TOLERANCE = (
     1e-8  # share of a fault left in the innovations where its signature is truncated; running sums accumulate it
@@ -43,7 +44,7 @@ class FaultSignatures:
         model: linear model with constant matrices.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LinearModel) -> None:
         self.dynamics = np.eye(model.state_dim) if model.F is None else np.asarray(model.F)
         self.obs_matrix = np.asarray(model.H)
         cov = steady_state.steady_state_cov(self.dynamics, self.obs_matrix, np.asarray(model.Q), np.asarray(model.R))
@@ -96,7 +97,7 @@ class FaultSignatures:
 
     @cached_property
     def permanent_effect(self) -> np.ndarray:
-        """Permanent effect of a lasting error on the innovations, (M, M): 0 where the states can absorb it."""
+        """Permanent effect of a persistent error on the innovations, (M, M): 0 where the states can absorb it."""
         last = self.outlier.sum(axis=0)
         return np.where(np.abs(last) > RELATIVE_TOLERANCE, last, 0.0)
 
@@ -108,7 +109,7 @@ class FaultSignatures:
 
     @cached_property
     def step_equals_state_shift(self) -> np.ndarray:
-        """Whether a lasting error of each coordinate is equivalent to a shift of the state, (M,) of bool."""
+        """Whether a persistent error of each coordinate is equivalent to a shift of the state, (M,) of bool."""
         powers = [self.obs_matrix]
         for _ in range(2 * len(self.dynamics) - 1):
             powers.append(powers[-1] @ self.dynamics)

@@ -80,10 +80,8 @@ def _compare(
     offsets = [each - interval.first for interval, each in zip(intervals, steps, strict=True)]
     counts = [len(each) for each in steps]
     channels = np.repeat([-1 if interval.channel is None else interval.channel for interval in intervals], counts)
-    fields = (
-        np.concatenate([getattr(window, name)[each] for window, each in zip(windows, offsets, strict=True)])
-        for name in WindowPrediction._fields
-    )
+    pairs = [(window._asdict(), each) for window, each in zip(windows, offsets, strict=True)]
+    fields = (np.concatenate([window[name][each] for window, each in pairs]) for name in WindowPrediction._fields)
     results = compare_measurements(record, channels, np.concatenate(steps), WindowPrediction(*fields))
     return [np.split(result, np.cumsum(counts)[:-1]) for result in results]
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf.beliefs import Gaussian
 from wolf.engine import steady_state
 from wolf.fitting.select import predictive_score
 from wolf.models.registry import parse
@@ -88,7 +89,7 @@ class CandidateFilter:
             for column in columns
         ]
 
-    def _unit_prior(self) -> Any:
+    def _unit_prior(self) -> Gaussian:
         from wolf.beliefs import Gaussian
 
         size = self.sum.states(1)

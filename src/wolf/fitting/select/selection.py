@@ -81,7 +81,7 @@ class Choice:
         return sentence(self.candidates)
 
 
-def choose(ys: ArrayLike, times: Any = None, candidates: Sequence[str] | None = None) -> Choice:
+def choose(ys: ArrayLike, times: ArrayLike | None = None, candidates: Sequence[str] | None = None) -> Choice:
     """Select a model for a series, and fit it.
 
     Candidates predict each value from those before it, and the one with the best log score is selected, under a
@@ -148,7 +148,7 @@ def choose_rows(
         Candidate(each.name, each.score, best.penalised_score - each.penalised_score, each.parameters, each.seconds)
         for each in fits
     )
-    arguments: Any = best.parameters | ({} if stamps is None else {"times": stamps})
+    arguments: dict[str, Any] = best.parameters | ({} if stamps is None else {"times": stamps})
     model = make(best.name, dims=len(columns), **arguments)
     every = interpolated_rows.every_of(columns[0]) if len(columns) == 1 and not quantization_variance else 1
     words = describe_caveats(best, rows, len(values), max(steps), every)
@@ -185,12 +185,14 @@ def _fit_all(columns: np.ndarray, unit: float | None, names: Sequence[str] | Non
     return [evaluate(str(name)) for name in names]
 
 
-def _steps_of_times(times: Any, count: int) -> tuple[np.ndarray | None, float | None]:
+def _steps_of_times(times: ArrayLike | None, count: int) -> tuple[np.ndarray | None, float | None]:
     """Convert times to steps, and return the seconds per step if they are dates."""
     if times is None:
         return None, None
     array = without_zone(np.asarray(times))
-    dated = array.dtype.kind == "M" or (array.dtype == object and count and hasattr(array.flat[0], "isoformat"))
+    dated = array.dtype.kind == "M" or (
+        array.dtype == object and count and hasattr(array.flat[0], "isoformat")
+    )  # dates of any library
     if dated:
         array = array.astype("datetime64[ns]")
         array = (array - array[0]) / np.timedelta64(1, "s")

@@ -1,11 +1,14 @@
 """Summary of a model selection: the selected model, the reason, the second best, and caveats."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wolf.fitting.select.candidate_fit import CandidateFit
+
+if TYPE_CHECKING:
+    from wolf.fitting.select.selection import Candidate
 
 MAX_AUTOCORRELATION = 0.25  # lag-1 autocorrelation of the errors that is reported
 MAX_OUTLIER_SHARE = 0.15  # share of outliers above which the model does not fit
@@ -37,7 +40,7 @@ def describe(name: str) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
-def sentence(candidates: Sequence[Any]) -> str:
+def sentence(candidates: Sequence["Candidate"]) -> str:
     """Describe the selected model, the reason and the second best in one sentence."""
     best = candidates[0]
     words = f"{best.name}, {describe(best.name)}"

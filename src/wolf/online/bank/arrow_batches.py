@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from wolf.online.bank.key_index import EncodedKeys
 from wolf.online.bank.step import BankStep
 from wolf.statespace import Model
 
+if TYPE_CHECKING:
+    import pyarrow
+
 TEXT_TYPES = ("string", "large_string", "string_view")
 
 
 def filter_batches(
-    reader: Any,
+    reader: object,
     model: Model | Bank,
     method: str | Filter | None = None,
     *,
@@ -27,7 +30,7 @@ def filter_batches(
     time: str | None = None,
     step: float = 1.0,
     level: float = 0.95,
-) -> Any:
+) -> "pyarrow.RecordBatchReader":
     """Filter rows of many keys lazily, batch by batch.
 
     The division into batches does not matter: each key has a filter of its own, which continues from batch to batch.
@@ -69,7 +72,7 @@ def filter_batches(
     for title, array in added.items():
         schema = schema.append(pyarrow.field(title, pyarrow.from_numpy_dtype(array.dtype)))
 
-    def run() -> Iterator[Any]:
+    def run() -> "Iterator[pyarrow.RecordBatch]":
         for batch in batches:
             ys = np.column_stack([_floats(batch.column(name)) for name in names])
             times = None if time is None else read_times(batch.column(time), time) / step
@@ -108,7 +111,7 @@ def name_results(stepped: BankStep, values: Sequence[str], half_width: float, ta
     return named
 
 
-def _open(reader: Any) -> tuple[Any, Iterable[Any]]:
+def _open(reader: object) -> "tuple[pyarrow.Schema, Iterable[pyarrow.RecordBatch]]":
     """Return the schema and the batches of any Arrow source."""
     import pyarrow
 
@@ -126,8 +129,8 @@ def _open(reader: Any) -> tuple[Any, Iterable[Any]]:
     return first.schema, chain([first], batches)
 
 
-def check_columns(schema: Any, bank: Bank, key: str, names: tuple[str, ...], time: str | None) -> None:
-    """Refuse columns that are absent or of the wrong type."""
+def check_columns(schema: "pyarrow.Schema", bank: Bank, key: str, names: tuple[str, ...], time: str | None) -> None:
+    """Raise a ValueError for columns that are absent or of the wrong type."""
     from pyarrow import types
 
     for name in [key, *names, *([] if time is None else [time])]:
@@ -136,7 +139,7 @@ def check_columns(schema: Any, bank: Bank, key: str, names: tuple[str, ...], tim
     if len(names) != bank.model.obs_dim:
         raise ValueError(f"the model measures {bank.model.obs_dim}; values names {len(names)} columns")
 
-    def check_type(name: str, expected: str, *tests: Callable[[Any], bool]) -> None:
+    def check_type(name: str, expected: str, *tests: "Callable[[pyarrow.DataType], bool]") -> None:
         found = schema.field(name).type
         found = found.value_type if types.is_dictionary(found) else found
         if not any(test(found) for test in tests):
@@ -150,13 +153,13 @@ def check_columns(schema: Any, bank: Bank, key: str, names: tuple[str, ...], tim
         check_type(time, "times are numbers or time stamps", *numbers, types.is_timestamp, types.is_date)
 
 
-def _floats(column: Any) -> np.ndarray:
+def _floats(column: "pyarrow.Array") -> np.ndarray:
     import pyarrow
 
     return np.asarray(column.cast(pyarrow.float64()).fill_null(np.nan))
 
 
-def _keys(column: Any, name: str) -> np.ndarray | EncodedKeys:
+def _keys(column: "pyarrow.Array", name: str) -> np.ndarray | EncodedKeys:
     """Read the keys of rows, text in dictionary encoding, since each distinct name is looked up in Python."""
     from pyarrow import types
 
@@ -170,7 +173,7 @@ def _keys(column: Any, name: str) -> np.ndarray | EncodedKeys:
     return EncodedKeys(coded.dictionary.to_pylist(), np.asarray(coded.indices))
 
 
-def read_times(column: Any, name: str) -> np.ndarray:
+def read_times(column: "pyarrow.Array", name: str) -> np.ndarray:
     """Convert a column of numbers or time stamps to numbers, time stamps to seconds since 1970."""
     import pyarrow
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -22,6 +22,9 @@ from wolf.online.bank.step import BankStep, BankStepper
 from wolf.results import Filtered, States, count
 from wolf.runtime import checkpoints
 from wolf.statespace import Model, time_axes
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class BankStates(NamedTuple):
@@ -100,7 +103,7 @@ class Bank:
             R: noise covariance of each row, (n, M, M), or (n, M) variances.
 
         Returns:
-            Results of each row. A batch that is refused changes nothing.
+            Results of each row. A batch that is invalid changes nothing.
         """
         listed = keys.names if isinstance(keys, key_index.EncodedKeys) else keys
         index, size = self._states.index, len(keys)
@@ -247,7 +250,7 @@ class Bank:
             keys, arrays = self._states.copy()
         checkpoints.write(Path(path), self._header, arrays | key_index.pack(keys))
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> "pyarrow.Table":
         """Convert all states to an Arrow table, one row for each key: for Parquet, or another process.
 
         Returns:
@@ -258,7 +261,7 @@ class Bank:
             return serialization.to_table(*self._states.copy(), self._header)
 
     @classmethod
-    def from_arrow(cls, table: Any, model: Model, method: str | Filter | None = None) -> "Bank":
+    def from_arrow(cls, table: object, model: Model, method: str | Filter | None = None) -> "Bank":
         """Make a bank from a table that `to_arrow` returned.
 
         Args:
@@ -296,7 +299,7 @@ class Bank:
         """
         self._replace_all(path, *serialization.read(path))
 
-    def _replace_all(self, where: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    def _replace_all(self, where: object, header: dict[str, object], arrays: dict[str, np.ndarray]) -> None:
         serialization.check_header(where, header, self.model, self.method, self.dtype)
         widths = self._states.numbers.shape[1], self._states.counts.shape[1]
         if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != widths:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf.inference.noise import NoiseEstimate
+from wolf.interfaces import Filter
+from wolf.numerics.pytree import PyTree
 from wolf.results import count, describe_state
 from wolf.results.views.learned_noise import learned_noise
 
@@ -18,9 +20,9 @@ class BankEntry(NamedTuple):
         method: of the bank.
     """
 
-    state: Any
+    state: PyTree
     time: float
-    method: Any = None
+    method: Filter
 
     @property
     def mean(self) -> np.ndarray:

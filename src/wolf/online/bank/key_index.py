@@ -1,8 +1,7 @@
 """Rows of keys: text and integers, looked up one by one or as whole arrays, and keys as arrays for files."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -32,10 +31,10 @@ class KeyIndex(dict[Hashable, int]):
         self._only_text = True
         self._texts: TextTable | None = None
         self._text_lookups = 0  # keys of arrays of text, since the last change
-        self._last_ends: tuple[int, Any, Any] = 0, None, None  # length, first and last key of the last list
+        self._last_ends: tuple[int, Hashable, Hashable] = 0, None, None  # length, first and last key of the last list
         self._removals = 0
         # Valid while the number of removals is the same: that number, keys, rows.
-        self._last: tuple[int, Any, np.ndarray] = 0, [], np.empty(0, np.int64)
+        self._last: tuple[int, Sequence[Hashable], np.ndarray] = 0, [], np.empty(0, np.int64)
 
     @property
     def removals(self) -> int:
@@ -67,7 +66,7 @@ class KeyIndex(dict[Hashable, int]):
         self._removals += 1  # last: a lookup on another thread that saw the old number has found the old row
         return row
 
-    def try_find(self, keys: Any) -> np.ndarray | None:
+    def try_find(self, keys: Iterable[Hashable]) -> np.ndarray | None:
         """Find the rows of keys by a fast way.
 
         Args:
@@ -120,7 +119,7 @@ class KeyIndex(dict[Hashable, int]):
                 self._texts = texts
         return texts.find(keys)
 
-    def _find_list(self, keys: list[Any]) -> np.ndarray | None:
+    def _find_list(self, keys: list[Hashable]) -> np.ndarray | None:
         """Find the rows of a list: those of the last list if it is equal, else key by key."""
         removals = self._removals
         valid_for, last, rows = self._last
@@ -155,7 +154,7 @@ class EncodedKeys:
         return len(self.codes)
 
 
-def key_list(keys: Any) -> list[Hashable]:
+def key_list(keys: Iterable[Hashable]) -> list[Hashable]:
     """Convert keys to a list of Python's text and integers, or raise a ValueError.
 
     Args:

@@ -1,9 +1,9 @@
 """Rows that belong to keys: their times, order, noise covariances, and which are late or repeated."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.statespace import LinearModel, Model
@@ -13,7 +13,7 @@ EPOCH = np.datetime64("1970-01-01T00:00:00")
 SYMMETRY_RTOL = 1e-9  # of noise covariances: rounding of a product A @ A.T
 
 
-def read_covariances(R: Any, size: int, obs_dim: int) -> np.ndarray:
+def read_covariances(R: ArrayLike | None, size: int, obs_dim: int) -> np.ndarray:
     """Validate noise covariances, one for each row.
 
     Args:
@@ -35,7 +35,7 @@ def read_covariances(R: Any, size: int, obs_dim: int) -> np.ndarray:
     return array
 
 
-def read_times(times: Any, size: int, model: Model) -> np.ndarray:
+def read_times(times: ArrayLike, size: int, model: Model) -> np.ndarray:
     """Convert the times of rows to numbers; time stamps become seconds since 1970.
 
     Args:
@@ -55,7 +55,7 @@ def read_times(times: Any, size: int, model: Model) -> np.ndarray:
     return read
 
 
-def _is_dates(times: Any) -> bool:
+def _is_dates(times: ArrayLike) -> bool:
     return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
 
 

@@ -4,14 +4,19 @@ import json
 from collections.abc import Hashable
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wolf import validation
+from wolf.interfaces import Filter
 from wolf.numerics.pytree import to_dict
 from wolf.runtime import checkpoints
 from wolf.runtime.hashing import fingerprint
+from wolf.statespace import Model
+
+if TYPE_CHECKING:
+    import pyarrow
 
 FORMAT = "wolf-bank"
 FORMAT_VERSION = 3
@@ -19,19 +24,21 @@ METADATA_KEY = b"wolf"  # of the schema
 PREFIX_BYTES = 16
 
 
-def make_prefix(model: Any, method: Any, dtype: str) -> bytes:
+def make_prefix(model: Model, method: Filter, dtype: str) -> bytes:
     """Hash model, method, precision and format to the few bytes that precede a single state."""
     identity = {"model": model, "method": method, "dtype": dtype, "version": FORMAT_VERSION}
     return bytes.fromhex(fingerprint(identity))[:PREFIX_BYTES]
 
 
-def make_header(model: Any, method: Any, dtype: str) -> dict[str, Any]:
+def make_header(model: Model, method: Filter, dtype: str) -> dict[str, Any]:
     """Describe what the states of a bank are states of."""
     return checkpoints.make_header(FORMAT, FORMAT_VERSION, model, method, {"dtype": dtype, "method": to_dict(method)})
 
 
-def check_header(where: Any, header: dict[str, Any], model: Any, method: Any, dtype: str) -> None:
-    """Refuse states of another model, method or precision."""
+def check_header(
+    where: str | PathLike[str], header: dict[str, object], model: Model, method: Filter, dtype: str
+) -> None:
+    """Raise a ValueError for states of another model, method or precision."""
     checkpoints.check_identity(where, header, model, method)
     if header["dtype"] != dtype:
         raise ValueError(f"{where} holds states of another precision, {header['dtype']}; expected {dtype}")
@@ -43,7 +50,7 @@ def read(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarra
     return checkpoints.read(Path(path), FORMAT, FORMAT_VERSION, checkpoints.HEADER_FIELDS)
 
 
-def to_table(keys: list[Hashable], arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
+def to_table(keys: list[Hashable], arrays: dict[str, np.ndarray], header: dict[str, object]) -> "pyarrow.Table":
     """Write states into an Arrow table, as `wolf.Bank.to_arrow` describes it."""
     import pyarrow
 
@@ -58,19 +65,19 @@ def to_table(keys: list[Hashable], arrays: dict[str, np.ndarray], header: dict[s
     return pyarrow.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(header, default=repr)})
 
 
-def from_table(table: Any) -> tuple[list[Hashable], dict[str, Any], dict[str, np.ndarray]]:
+def from_table(table: object) -> tuple[list[Hashable], dict[str, Any], dict[str, np.ndarray]]:
     """Read states from a table that `to_table` wrote."""
     import pyarrow
 
     if not hasattr(table, "__arrow_c_stream__"):  # the protocol by which any library hands over Arrow data
         raise ValueError(f"table must be an Arrow table from Bank.to_arrow; got {validation.short_repr(table)}")
-    table = pyarrow.table(table)
-    header = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+    whole_table = pyarrow.table(table)
+    header = json.loads((whole_table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
     if (header.get("format"), header.get("version")) != (FORMAT, FORMAT_VERSION):
         found = f"{header['format']} {header.get('version')}" if "format" in header else "none of a bank"
         raise ValueError(f"the table is {found}; this wolf reads {FORMAT} {FORMAT_VERSION}, as Bank.to_arrow makes it")
-    arrays = {"times": np.asarray(table["time"], np.float64)}
+    arrays = {"times": np.asarray(whole_table["time"], np.float64)}
     for name in ("numbers", "counts"):
-        whole = table[name].combine_chunks()
+        whole = whole_table[name].combine_chunks()
         arrays[name] = np.asarray(whole.flatten()).reshape(len(whole), whole.type.list_size)
-    return table["key"].to_pylist(), header, arrays
+    return whole_table["key"].to_pylist(), header, arrays

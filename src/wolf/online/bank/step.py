@@ -1,17 +1,19 @@
 """A batch of rows through the filters of many keys, by native code with or without times and noise covariances."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from wolf import native
 from wolf.interfaces import Dtype, Filter, StepInfo
 from wolf.native import run_rows
 from wolf.native.frontend.signature import flatten_model
 from wolf.numerics import linalg
+from wolf.numerics.pytree import PyTree
 from wolf.online.bank import keyed_rows
 from wolf.online.bank.state_table import StateTable
 from wolf.statespace import LinearModel, Model
@@ -52,7 +54,7 @@ class _BankRecorder:
 
     obs_matrix: tuple[tuple[float, ...], ...] | None
 
-    def __call__(self, state: Any, info: StepInfo) -> dict[str, Any]:
+    def __call__(self, state: PyTree, info: StepInfo) -> dict[str, Array]:
         """Select the fields of one step."""
         kept = {"mean": state.mean, "variances": state.variances, "weight": info.weight, "outlier": info.outlier}
         if self.obs_matrix is None or state.cov is None:
@@ -83,9 +85,10 @@ class BankStepper:
         All programs read and write the same layout of states.
         """
         if (timed, noisy) not in self._programs:
-            model: Any = self._model
+            model = self._model
             changes: dict[str, np.ndarray] = {}
             if timed:
+                assert isinstance(model, LinearModel)
                 dynamics, noise = model.over(PROBE_STEPS)
                 changes |= {"F": np.array(dynamics), "Q": np.array(noise)}
             if noisy:
@@ -168,7 +171,8 @@ class BankStepper:
         Returns:
             Two arrays, (states, rows, D, D), or (rows, D, D) where the steps of all states are equal.
         """
-        model: Any = self._model
+        model = self._model
+        assert isinstance(model, LinearModel)
         if np.array_equal(steps, np.broadcast_to(steps[0], steps.shape)):
             return [np.asarray(each) for each in model.over(steps[0])]
         distinct, which = np.unique(steps, return_inverse=True)  # sensors have clocks: few lengths occur

@@ -4,8 +4,6 @@ A lookup in a dict needs a Python string and a call for each key, three times th
 of text stores its code points side by side, so one matrix product hashes all keys and one comparison verifies matches.
 """
 
-from typing import Any
-
 import numpy as np
 
 MAX_KEY_LENGTH = 64  # characters
@@ -85,7 +83,7 @@ def is_short_text(keys: np.ndarray) -> bool:
     return keys.dtype.kind == "U" and 0 < keys.dtype.itemsize <= 4 * MAX_KEY_LENGTH
 
 
-def can_be_tabulated(names: list[Any]) -> bool:
+def can_be_tabulated(names: list[str]) -> bool:
     """Return whether an array can hold all keys: short text without the character 0, which would end it."""
     if not names or set(map(type, names)) != {str} or max(map(len, names)) > MAX_KEY_LENGTH:
         return False

@@ -1,5 +1,6 @@
 """Results as pandas, polars or pyarrow tables, through narwhals."""
 
+from types import ModuleType
 from typing import Any, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ NORMAL_95 = 1.959963984540054  # standard deviations that a 95 % interval reache
 MISSING_NARWHALS = "data frames need narwhals: pip install narwhals"
 
 
-def narwhals() -> Any:
+def narwhals() -> ModuleType:
     """Import narwhals; raise an ImportError that says how to install it where it is missing."""
     try:
         import narwhals
@@ -41,6 +42,7 @@ def make_frame(parts: list[dict[str, np.ndarray]], backend: str, index: Any = No
             raise ValueError(f"index must hold a label for each of the {max(sizes)} steps; got {given}")
         index = _take(index, np.concatenate([np.arange(size) for size in sizes]))
     if index is not None and backend != "pandas":
+        # A list of labels has no name, one of pandas may have none.
         columns = {str(getattr(index, "name", None) or "index"): np.asarray(index)} | columns
     try:
         frame = narwhals().from_dict(columns, backend=backend).to_native()
@@ -54,7 +56,10 @@ def make_frame(parts: list[dict[str, np.ndarray]], backend: str, index: Any = No
 
 
 def index_ahead(index: Any, steps: int) -> Any:
-    """Continue an index of dates or numbers by its frequency or its last step; None where that is not possible."""
+    """Continue an index of pandas, of dates or numbers, by its frequency or last step; None where that is impossible.
+
+    Only some of its classes have levels or a frequency.
+    """
     if index is None or len(index) < 2 or getattr(index, "nlevels", 1) > 1:
         return None
     own: Any = getattr(index, "freq", None)
@@ -68,7 +73,7 @@ def index_ahead(index: Any, steps: int) -> Any:
 
 
 def _take(index: Any, rows: np.ndarray) -> Any:
-    return index.take(rows) if hasattr(index, "take") else np.asarray(index)[rows]
+    return index.take(rows) if hasattr(index, "take") else np.asarray(index)[rows]  # pandas, or a list
 
 
 def belief_columns(means: np.ndarray, variances: np.ndarray | None) -> dict[str, np.ndarray]:

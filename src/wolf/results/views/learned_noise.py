@@ -1,17 +1,19 @@
-"""What a method has learned about the noise, read out of its state."""
+"""Noise that a method estimated, read out of its state."""
 
 from typing import Any
 
 import numpy as np
 
 from wolf.inference.filters import GaussianState
-from wolf.inference.filters.imm import ImmState
+from wolf.inference.filters.imm import IMM, ImmState
 from wolf.inference.noise import NoiseEstimate
+from wolf.interfaces import Filter, NoiseModel
+from wolf.numerics.pytree import PyTree
 from wolf.results.views.text import describe_method
 
 
-def learned_noise(method: Any, state: Any, usable: np.ndarray | None = None) -> NoiseEstimate | Any:
-    """Say what a method has learned about the noise, or that it learns nothing.
+def learned_noise(method: Filter, state: PyTree, usable: np.ndarray | None = None) -> NoiseEstimate | Any:
+    """Return the noise that a method estimated; a ValueError where it estimates none.
 
     Args:
         method: as run.
@@ -24,22 +26,27 @@ def learned_noise(method: Any, state: Any, usable: np.ndarray | None = None) -> 
     law = _law(method.noise, state)
     if law is not None:
         return _counted(law, method.noise, state, usable)
-    if isinstance(state, ImmState) and _law(method.filter.noise, state.modes[0]) is not None:
+    if (
+        isinstance(method, IMM)
+        and isinstance(state, ImmState)
+        and _law(method.filter.noise, state.modes[0]) is not None
+    ):
         raise ValueError(
-            f"each mode of {type(method).__name__} learns the noise for itself, and none of it is told; filter by the "
+            f"each mode of {type(method).__name__} learns the noise for itself; filter by the "
             "method of its modes alone to see what that learns"
         )
     raise ValueError(f"{describe_method(method)} learns nothing about the noise; 'Adaptive' and 'Learned' do")
 
 
-def told_of(method: Any, learned: Any) -> list[str]:
-    """Say what was learned, and what a person should know about it, by sensor where there are several.
+def describe_noise(method: Filter, learned: PyTree) -> list[str]:
+    """Describe the estimated noise and the remarks on it, by sensor where there are several.
 
     Args:
         method: as run.
         learned: by `learned_noise`.
     """
     laws = learned if isinstance(learned, list) else [learned]
+    assert method.noise is not None
     numbers = method.noise.sensor_numbers(len(laws))
     first = f"{laws[0]!r}" + (f", of sensor {numbers[0]}" if len(laws) > 1 else "")
     who: dict[str, list[int]] = {}
@@ -57,11 +64,11 @@ def _called(numbers: list[int]) -> str:
     return f"sensor{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:
+def _counted(law: Any, rule: NoiseModel | None, state: PyTree, usable: np.ndarray | None) -> Any:
     """Add to laws how many measurements they are of, as far as that is known."""
     laws = law if isinstance(law, list) else [law]
     counts: list[int | None] = [None if int(state.t) else 0] * len(laws)
-    if usable is not None:
+    if usable is not None and rule is not None:
         counts = [int(usable[:, rows].any(1).sum()) for rows in rule.sensor_slices(usable.shape[1])]
     if len(counts) != len(laws) or not all(isinstance(each, NoiseEstimate) for each in laws):  # a rule of one's own
         return law
@@ -69,5 +76,5 @@ def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:
     return laws if isinstance(law, list) else laws[0]
 
 
-def _law(rule: Any, state: Any) -> Any:
+def _law(rule: NoiseModel | None, state: PyTree) -> Any:
     return None if rule is None or not isinstance(state, GaussianState) else rule.noise_estimate(state.memory)

@@ -1,12 +1,15 @@
 """Remarks on a run: estimated noise, autocorrelated innovations, rejected data."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wolf.inference.noise.noise_estimate import FAR_FROM_DATA, MAX_OUTLIER_RATE
-from wolf.results.views.learned_noise import told_of
+from wolf.results.views.learned_noise import describe_noise
 from wolf.statespace.array_fields import count
+
+if TYPE_CHECKING:
+    from wolf.results.filtered import Filtered
 
 MAX_STANDARDISED = 3.0  # standard deviations at which innovations are clipped before they are correlated
 MIN_AUTOCORRELATION = 0.15  # lag-1 autocorrelation that is reported
@@ -14,7 +17,7 @@ MIN_STANDARD_ERRORS = 4.0  # and how many standard errors it must be from 0
 MIN_MEDIAN_SQUARE = 1e-3  # of standardised innovations: smaller ones are transients of the first steps, not noise
 
 
-def remarks(out: Any) -> list[str]:
+def remarks(out: "Filtered") -> list[str]:
     """Return remarks on one filtered series, one text each."""
     saved = out.saved if isinstance(out.saved, dict) else {}
     found = _estimated_noise(out)
@@ -27,9 +30,9 @@ def remarks(out: Any) -> list[str]:
     return found
 
 
-def _estimated_noise(out: Any) -> list[str]:
+def _estimated_noise(out: "Filtered") -> list[str]:
     try:
-        first, *more = told_of(out.method, out.learned_noise)
+        first, *more = describe_noise(out.method, out.learned_noise)
     except ValueError:  # the method does not estimate the noise
         return []
     return [f"learned: {first}", *more]

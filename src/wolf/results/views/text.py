@@ -7,13 +7,16 @@ import numpy as np
 
 from wolf.inference import registry
 from wolf.inference.filters import GaussianFilter
+from wolf.inference.filters.imm import IMM
 from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.inference.noise import Weighted
+from wolf.interfaces import Filter
+from wolf.numerics.pytree import PyTree
 
 AUTOMATIC_FORM = "sqrt"  # which a filter chooses where a covariance would lose digits
 
 
-def describe_state(state: Any, limit: int = 8) -> str:
+def describe_state(state: PyTree, limit: int = 8) -> str:
     """Return the first coordinates of a state as text, with standard deviations where it has them."""
     variances = state.variances if state.cov is None else np.diagonal(state.cov)
     shown = [f"{mean:.4g}" for mean in state.mean[:limit]]
@@ -23,7 +26,7 @@ def describe_state(state: Any, limit: int = 8) -> str:
     return ", ".join(shown) + (", ..." if len(state.mean) > limit else "")
 
 
-def describe_method(method: Any) -> str:
+def describe_method(method: Filter) -> str:
     """Return the name of a method with its options, or else its class and its weight or noise model."""
     plain = _before_adaptation(method)
     name = registry.name_of(plain) or registry.constructor_call(plain)
@@ -36,11 +39,11 @@ def describe_method(method: Any) -> str:
     return type(method).__name__ if shown is None else f"{type(method).__name__} with {shown!r}"
 
 
-def _before_adaptation(method: Any) -> Any:
+def _before_adaptation(method: Filter) -> Filter:
     """Return a method as it was before it was adapted to a model: with the covariance form "auto"."""
     if isinstance(method, GaussianFilter) and method.form == AUTOMATIC_FORM:
         return dataclasses.replace(method, form="auto")
-    inner = getattr(method, "filter", None)
-    return (
-        dataclasses.replace(method, filter=_before_adaptation(inner)) if isinstance(inner, GaussianFilter) else method
-    )
+    if isinstance(method, FilterWrapper | IMM) and isinstance(method.filter, GaussianFilter):
+        outer: Any = method
+        return dataclasses.replace(outer, filter=_before_adaptation(method.filter))
+    return method

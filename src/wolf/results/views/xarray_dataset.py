@@ -1,14 +1,20 @@
 """Results as `xarray.Dataset` with named axes."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
 
 STATES = ("means", "covs", "variances", "predicted_means", "predicted_covs")  # arrays whose last axes are states
 MISSING = 'to_xarray needs xarray: pip install "wolf-filter[xarray]"'
 
 
-def make_dataset(arrays: dict[str, np.ndarray], many: bool, index: Any, coords: dict[str, np.ndarray]) -> Any:
+def make_dataset(
+    arrays: dict[str, np.ndarray], many: bool, index: Sequence[object] | None, coords: dict[str, np.ndarray]
+) -> "xarray.Dataset":
     """Return a dataset of arrays with named axes.
 
     Args:
