@@ -299,7 +299,9 @@ class Bank:
         """
         self._replace_all(path, *serialization.read(path))
 
-    def _replace_all(self, where: object, header: dict[str, object], arrays: dict[str, np.ndarray]) -> None:
+    def _replace_all(
+        self, where: str | PathLike[str], header: dict[str, object], arrays: dict[str, np.ndarray]
+    ) -> None:
         serialization.check_header(where, header, self.model, self.method, self.dtype)
         widths = self._states.numbers.shape[1], self._states.counts.shape[1]
         if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != widths:
