@@ -1,6 +1,7 @@
 """Runs of whole series in native code, the counterpart of `wolf.execution.xla_batching`."""
 
 import os
+from operator import itemgetter
 
 import jax
 import numpy as np
@@ -39,7 +40,7 @@ def run_one(
     start = 0 if state is None else int(state.t)
     rows = _step_inputs(ready, ys[None], None if us is None else us[None], u_before, start)
     saved = run_rows(ready.code, ready.kept, numbers, counts, rows)
-    return ready.code.unpack(numbers[0], counts[0]), jax.tree.map(lambda array: array[0], saved)
+    return ready.code.unpack(numbers[0], counts[0]), jax.tree.map(itemgetter(0), saved)
 
 
 def run_many(

@@ -122,13 +122,13 @@ class Compiled:
 
     @cached_property
     def _ends(self) -> list[int]:
-        return [0, *itertools.accumulate(map(_size, self.facts.state.shapes))]
+        return [0, *itertools.accumulate(map(math.prod, self.facts.state.shapes))]
 
     def pack(self, leaves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Pack the leaves of states, one state per row, into a matrix of numbers and one of counts."""
         count, built = len(leaves[0]), self.facts.state
         flat = [
-            leaf.reshape(count, _size(shape))[:, entries(shape, half)]
+            leaf.reshape(count, math.prod(shape))[:, entries(shape, half)]
             for leaf, shape, half in zip(leaves, built.shapes, built.halves, strict=True)
         ]
         numbers = [leaf for leaf in flat if leaf.dtype.kind == "f"]
@@ -227,10 +227,6 @@ _names = itertools.count()
 
 def _for_rows(call: Callable, source: np.ndarray, target: np.ndarray) -> None:
     call(source.ctypes.data, source.strides[0], target.ctypes.data, target.strides[0], len(source))
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    return math.prod(shape)
 
 
 class NativeProgram:
