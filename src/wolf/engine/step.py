@@ -25,7 +25,7 @@ StateT = TypeVar("StateT", bound=State)
 
 
 class SeriesLayout(enum.Enum):
-    """How the arrays of a step are laid out over series."""
+    """Layout of the arrays of a step over series."""
 
     ONE = "one series"
     SHARED_MODEL = "many series on the last axis, one model"

@@ -60,11 +60,11 @@ def two_sided_tests(record: InnovationRecord, intervals: list[Interval]) -> list
         interval.first + np.flatnonzero(record.rejected_steps(interval.channel)[interval.first : interval.last + 1])
         for interval in intervals
     ]
-    firsts = np.array([interval.first for interval in intervals])
+    first_steps = np.array([interval.first for interval in intervals])
     windows = _windows(record, intervals, steps)
     two_sided, later_only = [each[0] for each in windows], [each[1] for each in windows]
     states = Gaussian(*(np.stack([window.state[k] for window in later_only]) for k in range(2)))
-    probabilities, shifts = compare_past_and_future(record, firsts, states)
+    probabilities, shifts = compare_past_and_future(record, first_steps, states)
     agrees_with_both, *_ = _compare(record, intervals, steps, two_sided)
     later = zip(*_compare(record, intervals, steps, later_only), strict=True)
     return [
@@ -90,21 +90,21 @@ def _windows(
     record: InnovationRecord, intervals: list[Interval], steps: list[np.ndarray]
 ) -> list[tuple[SmoothedWindow, SmoothedWindow, SmoothedWindow | None]]:
     """Smooth each interval from both sides, from the later side only, and with itself if it continues to the end."""
-    firsts, lasts = np.array([(interval.first, interval.last) for interval in intervals]).T
-    stops = np.minimum(lasts + 1 + max(HORIZON_STEPS, 2 * record.predicted.mean.shape[1]), len(record.ys))
-    continues = (lasts >= record.last_accepted) & (np.array([len(each) for each in steps]) >= HORIZON_STEPS)
-    sizes = np.maximum(MIN_WINDOW_STEPS, 2 ** np.ceil(np.log2(stops - firsts)).astype(int))
+    first_steps, last_steps = np.array([(interval.first, interval.last) for interval in intervals]).T
+    stops = np.minimum(last_steps + 1 + max(HORIZON_STEPS, 2 * record.predicted.mean.shape[1]), len(record.ys))
+    continues = (last_steps >= record.last_accepted) & (np.array([len(each) for each in steps]) >= HORIZON_STEPS)
+    sizes = np.maximum(MIN_WINDOW_STEPS, 2 ** np.ceil(np.log2(stops - first_steps)).astype(int))
     windows_by_interval: dict[int, tuple[SmoothedWindow, SmoothedWindow, SmoothedWindow | None]] = {}
     for size in np.unique(sizes):
         group = np.flatnonzero(sizes == size)
-        without, own = _window_measurements(record, firsts[group], lasts[group], stops[group], size)
-        narrow = Gaussian(record.predicted.mean[firsts[group]], record.predicted.cov[firsts[group]])
+        without, own = _window_measurements(record, first_steps[group], last_steps[group], stops[group], size)
+        narrow = Gaussian(record.predicted.mean[first_steps[group]], record.predicted.cov[first_steps[group]])
         wide = Gaussian(narrow.mean, COVARIANCE_INFLATION * narrow.cov)
         continuing = np.flatnonzero(continues[group])
         rows = np.concatenate([np.arange(len(group)), np.arange(len(group)), continuing])
         means, covs = narrow.mean[rows], np.concatenate([narrow.cov, wide.cov, wide.cov[continuing]])
         ys = np.concatenate([without, without, own[continuing]])
-        starts = firsts[group][rows]
+        starts = first_steps[group][rows]
         windows = smooth_windows(
             record.model, record.linearization, record.inputs, record.update_first, starts, Gaussian(means, covs), ys
         )
@@ -115,15 +115,15 @@ def _windows(
 
 
 def _window_measurements(
-    record: InnovationRecord, firsts: np.ndarray, lasts: np.ndarray, stops: np.ndarray, size: int
+    record: InnovationRecord, first_steps: np.ndarray, last_steps: np.ndarray, stops: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Collect the measurements used by the windows, (n, size, M) each: without their intervals, and with them."""
-    rows = firsts[:, None] + np.arange(size)
+    rows = first_steps[:, None] + np.arange(size)
     rejected = record.rejected[np.minimum(rows, len(record.ys) - 1)]
     ys = record.ys[np.minimum(rows, len(record.ys) - 1)]
     usable = np.where(np.isfinite(ys) & (rows < stops[:, None])[:, :, None], ys, np.nan)
     kept = np.where(rejected, np.nan, usable)
-    inside = (rows <= lasts[:, None])[:, :, None]
+    inside = (rows <= last_steps[:, None])[:, :, None]
     # Within the interval accepted measurements are left out, too: a filter follows a bias after a while.
     questionable = inside & (rejected & inside).any(axis=1, keepdims=True)
     return np.where(questionable, np.nan, kept), np.where(questionable, usable, kept)
