@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import wolf
 from wolf.diagnostics.faults import edge_pairing
 from wolf.diagnostics.faults.edge_pairing import DetectedFault, repair_pairs
-from wolf.diagnostics.faults.glr_scan import Candidate, GlrScan, detection_thresholds, search_patterns
+from wolf.diagnostics.faults.glr_scan import FaultCandidate, GlrScan, detection_thresholds, search_patterns
 from wolf.diagnostics.faults.greedy_search import GreedySearch
 from wolf.diagnostics.faults.peak_refinement import PERMANENT_STEP
 from wolf.diagnostics.faults.result import CAUSES
@@ -204,13 +204,13 @@ def test_edges_of_like_size_are_read_as_the_shortest_faults(bench_models, size, 
     run, sign = (edges[1:], -1.0) if late else (edges[:2], 1.0)
     other = edges[0] if late else edges[2]
     wrong = [
-        DetectedFault(Candidate(9.0, edges[0], Pattern("run", gaps[0]), 0), np.array([size])),
-        DetectedFault(Candidate(9.0, edges[2], Pattern("step", 0), 0), np.array([size])),
+        DetectedFault(FaultCandidate(9.0, edges[0], Pattern("run", gaps[0]), 0), np.array([size])),
+        DetectedFault(FaultCandidate(9.0, edges[2], Pattern("step", 0), 0), np.array([size])),
     ]
     if not late:  # the long run first
         wrong = [
-            DetectedFault(Candidate(9.0, edges[0], Pattern("step", 0), 0), np.array([size])),
-            DetectedFault(Candidate(9.0, edges[1], Pattern("run", gaps[1]), 0), np.array([-size])),
+            DetectedFault(FaultCandidate(9.0, edges[0], Pattern("step", 0), 0), np.array([size])),
+            DetectedFault(FaultCandidate(9.0, edges[1], Pattern("run", gaps[1]), 0), np.array([-size])),
         ]
     gone, found = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), wrong)
     assert {id(fault) for fault in gone} == {id(fault) for fault in wrong}
@@ -225,7 +225,7 @@ def test_edges_of_like_size_are_read_as_the_shortest_faults(bench_models, size, 
 def test_two_steps_that_cancel_are_one_run(bench_models):
     _, model = bench_models
     steps = [
-        DetectedFault(Candidate(9.0, at, PERMANENT_STEP, 0), np.array([size])) for at, size in ((100, 8.0), (150, -8.0))
+        DetectedFault(FaultCandidate(9.0, at, PERMANENT_STEP, 0), np.array([size])) for at, size in ((100, 8.0), (150, -8.0))
     ]
     _, (found,) = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), steps)
     assert (found.candidate.step, found.candidate.pattern, found.size[0]) == (
@@ -240,7 +240,7 @@ def test_two_steps_that_cancel_are_one_run(bench_models):
 def test_edges_that_are_too_many_are_left_as_they_are(bench_models):
     _, model = bench_models
     steps = [
-        DetectedFault(Candidate(9.0, 20 * k, PERMANENT_STEP, 0), np.array([8.0 * (-1) ** k]))
+        DetectedFault(FaultCandidate(9.0, 20 * k, PERMANENT_STEP, 0), np.array([8.0 * (-1) ** k]))
         for k in range(2 * edge_pairing.MAX_PERSISTENT_FAULTS)
     ]
     wrong, _ = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), steps)
@@ -248,7 +248,7 @@ def test_edges_that_are_too_many_are_left_as_they_are(bench_models):
         fault.candidate.step for fault in steps[-edge_pairing.MAX_PERSISTENT_FAULTS :]
     }
     drifts = [
-        DetectedFault(Candidate(9.0, 20 * k, Pattern("ramp", 200), 0), np.array([8.0]))
+        DetectedFault(FaultCandidate(9.0, 20 * k, Pattern("ramp", 200), 0), np.array([8.0]))
         for k in range(2 * edge_pairing.MAX_PERSISTENT_FAULTS)
     ]
     assert all(len(group) <= edge_pairing.MAX_PERSISTENT_FAULTS for group in edge_pairing.faults_near_drifts(drifts))
