@@ -336,7 +336,7 @@ def test_zoom_pan_and_reset_move_all_pictures(browser, written):
 def test_the_page_fits_a_phone_and_the_keyboard(browser, written):
     opened, errors = open_page(browser, written, "light", width=390)
     assert opened.evaluate("document.documentElement.scrollWidth") <= 390
-    legend, heading = opened.locator("#legend").bounding_box(), opened.locator("h2:text('Weights')").bounding_box()
+    legend, heading = opened.locator("#legend").bounding_box(), opened.locator("h2:text('Outliers')").bounding_box()
     assert legend["y"] + legend["height"] <= heading["y"]
     assert all(text.strip() for text in opened.locator("#legend span").all_inner_texts())
     whole = opened.evaluate("window.wolfReport.range()")
