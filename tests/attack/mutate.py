@@ -30,7 +30,7 @@ def copy_to(folder):
         shutil.copytree(place, folder / name) if place.is_dir() else shutil.copy(place, folder / name)
 
 
-def test_file(name):
+def path_of_tests(name):
     """Return the path of a test module, below the root, from its short name FOLDER/NAME."""
     folder, _, module = name.rpartition("/")
     return Path("tests", folder, f"test_{module}.py")
@@ -41,7 +41,7 @@ def first_failure(folder, entry):
     path = folder / "src" / "wolf" / entry["file"]
     original = path.read_text(encoding="utf-8")
     path.write_text(original.replace(entry["old"], entry["new"]), encoding="utf-8")
-    files = [str(test_file(name)) for name in entry["tests"]]
+    files = [str(path_of_tests(name)) for name in entry["tests"]]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", *files]
     env = os.environ | {"PYTHONPATH": f"{folder}/src:{folder}/paper/src", "PYTHONDONTWRITEBYTECODE": "1"}
     try:

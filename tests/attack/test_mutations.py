@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.attack.mutate import ROOT, mutations
-from tests.attack.mutate import test_file as path_of
+from tests.attack.mutate import path_of_tests as path_of
 
 import wolf
 

@@ -82,7 +82,7 @@ def test_neither_batches_nor_the_order_within_a_time_change_a_partition(small_ba
 
 @pytest.fixture(scope="module")
 def small_batches():
-    """Let a batch have few rows, so that times are cut through."""
+    """Reduce the rows of a batch, so that equal times are split over batches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "BATCH_ROWS", 16)
         yield

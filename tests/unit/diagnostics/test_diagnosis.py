@@ -225,7 +225,8 @@ def test_edges_of_like_size_are_read_as_the_shortest_faults(bench_models, size, 
 def test_two_steps_that_cancel_are_one_run(bench_models):
     _, model = bench_models
     steps = [
-        DetectedFault(FaultCandidate(9.0, at, PERMANENT_STEP, 0), np.array([size])) for at, size in ((100, 8.0), (150, -8.0))
+        DetectedFault(FaultCandidate(9.0, at, PERMANENT_STEP, 0), np.array([size]))
+        for at, size in ((100, 8.0), (150, -8.0))
     ]
     _, (found,) = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), steps)
     assert (found.candidate.step, found.candidate.pattern, found.size[0]) == (
