@@ -1,6 +1,6 @@
 """Validation of arguments. Errors state what was expected, what was given and what to do; nothing runs in a trace."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from numbers import Real
 from os import PathLike
@@ -85,6 +85,11 @@ def _cell(cell: Any, dims: int) -> float:
     if getattr(cell, "ndim", None) == 0 and np.asarray(cell).dtype.kind in "biuf":  # a scalar of another library
         return float(cell)
     raise TypeError
+
+
+def callable_name(fn: Callable) -> str:
+    """Return the name of a function; a callable object, such as a partial, has none and gives its repr."""
+    return getattr(fn, "__name__", repr(fn))
 
 
 def number(name: str, value: object) -> float:

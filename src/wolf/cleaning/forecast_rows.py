@@ -35,8 +35,7 @@ def append_forecasts(
         last = int(each.rows[-1])
         firsts.setdefault(last, each)
         cells.setdefault(last, {}).update(_cells(each, own_names))
-    # Only frames of pandas have an index.
-    counted = type(getattr(out.to_native(), "index", None)).__name__ == "RangeIndex"
+    counted = type(nw.maybe_get_index(out)).__name__ == "RangeIndex"
     count, parts = len(out), [out]
     for last, each in firsts.items():
         parts.append(_rows(out, last, each, cells[last], time, by, count if counted else None))
@@ -80,7 +79,7 @@ def _rows(
         new.append(_stamps(rows.get_column(time), ahead.times, since, backend).alias(time))
     rows = rows.with_columns(*new).select([name for name in (time, by) if name is not None] + list(cells))
     native = rows.to_native()
-    if hasattr(native, "iloc"):  # pandas
+    if nw.maybe_get_index(rows) is not None:  # pandas
         native.index = _labels(native.index, since, first)
     return nw.from_native(native, eager_only=True)
 

@@ -256,7 +256,7 @@ def _numbers(column: "nw.Series") -> np.ndarray:
 def _times(frame: object, wrapped: "nw.DataFrame", time: str | None) -> tuple[np.ndarray | None, float]:
     """Read times as numbers, dates as seconds since the first of them; and the Unix time of that."""
     if time is None:
-        index: Any = getattr(frame, "index", None)  # of pandas alone
+        index: Any = narwhals().maybe_get_index(wrapped)  # of pandas alone
         index = index.to_timestamp() if type(index).__name__ == "PeriodIndex" else index
         if type(index).__name__ != "DatetimeIndex":
             return None, 0.0
@@ -267,7 +267,7 @@ def _times(frame: object, wrapped: "nw.DataFrame", time: str | None) -> tuple[np
     if not kind.is_temporal():
         raise ValueError(f"column {time!r} holds {kind}, not times; convert it to dates or numbers first")
     column = wrapped.get_column(time)
-    if getattr(kind, "time_zone", None):  # narwhals: of a Datetime, not of a Date
+    if isinstance(kind, narwhals().Datetime) and kind.time_zone:
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     return _seconds(column.to_numpy())
 

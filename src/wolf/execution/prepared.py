@@ -215,8 +215,7 @@ def _settings(pair: Pair, options: RunOptions, choice: BackendChoice) -> dict[st
     return {
         "method": repr(pair.method),
         "dtype": options.dtype,
-        # A callable object, such as a partial, has no name.
-        "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
+        "save": save if isinstance(save, str) else validation.callable_name(save),
         "update_first": options.update_first,
         "backend": choice,
         "wolf": validate.package_version(),

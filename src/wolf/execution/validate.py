@@ -178,7 +178,7 @@ def warn_if_recompiled(model: Model) -> None:
         seen.add(id(fn))
         if code is not None and len(seen) == MAX_FUNCTION_COPIES:
             words = (
-                f"{getattr(fn, '__name__', 'a function')} was given as {MAX_FUNCTION_COPIES} objects, each of "
+                f"{validation.callable_name(fn)} was given as {MAX_FUNCTION_COPIES} objects, each of "
                 "which compiles again. Define it once, outside the loop; pass changing values by "
                 "jax.tree_util.Partial(f, x)"
             )

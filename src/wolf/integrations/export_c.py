@@ -13,7 +13,7 @@ from jax import Array
 
 from wolf import native, validation
 from wolf.api import filter
-from wolf.execution import backend_selection, validate
+from wolf.execution import backend_selection, prepared, validate
 from wolf.interfaces import Dtype, Filter, State, StepInfo
 from wolf.native.codegen.c_source import CSource
 from wolf.native.frontend.signature import flatten_model
@@ -108,8 +108,8 @@ def export_c(
     validation.path("path", path)
     target = Path(path)
     name = _identifier(target)
-    chosen = validate.resolve_method(method, model)
-    adapted = validate.adapt_model(model, chosen, 0)
+    pair = prepared.resolve(model, method, 0)
+    chosen, adapted = pair.method, pair.adapted[0]
     validate.check_options(dtype, "all", update_first)
     for field in report:
         validation.choice("report", field, REPORT_FIELDS)

@@ -4,7 +4,7 @@ Each step is discretised exactly over its time step (Van Loan 1978), so uneven t
 that at the time `start`, by default the first time stamp.
 """
 
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
@@ -176,8 +176,8 @@ def read_times(times: object) -> np.ndarray:
 
 def without_zone(dates: np.ndarray) -> np.ndarray:
     """Convert dates with a time zone, as returned by pandas, to UTC; return other values unchanged."""
-    # Date objects of any library count as dates with a time zone if they have one.
-    if dates.dtype != object or not dates.size or getattr(dates.flat[0], "tzinfo", None) is None:
+    first = dates.flat[0] if dates.dtype == object and dates.size else None
+    if not isinstance(first, datetime) or first.tzinfo is None:
         return dates
     return np.array([each.astimezone(UTC).replace(tzinfo=None) for each in dates], "datetime64[ns]")
 

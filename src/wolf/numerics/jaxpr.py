@@ -1,9 +1,10 @@
 """The parts of a jaxpr that wolf reads; JAX's own types do not say that its variables are arrays."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
+from jax.extend import core
 
 
 class ArrayType(Protocol):
@@ -44,13 +45,25 @@ class ClosedJaxpr(Protocol):
     consts: list[np.ndarray]
 
 
+def literal_value(variable: object) -> np.ndarray | None:
+    """Return the value of an input that is a number written in the program; None for a variable."""
+    if not isinstance(variable, core.Literal):
+        return None
+    return np.asarray(variable.val, cast("Variable", variable).aval.dtype)
+
+
+def is_closed(program: object) -> bool:
+    """Return whether a program comes with its constants; versions of JAX differ in which they nest."""
+    return isinstance(program, core.ClosedJaxpr)
+
+
 def inner_jaxprs(equation: Equation) -> Iterator[Jaxpr]:
     """Iterate over the programs that an equation calls, such as the body of a loop."""
     for value in equation.params.values():
         for item in value if isinstance(value, tuple | list) else (value,):
-            program: Any = getattr(item, "jaxpr", item)  # JAX moves its classes between modules
-            if hasattr(program, "eqns"):
-                yield program
+            program = item.jaxpr if isinstance(item, core.ClosedJaxpr) else item
+            if isinstance(program, core.Jaxpr):
+                yield cast("Jaxpr", program)
 
 
 def array_shapes(variables: Iterable[Variable]) -> list[tuple[int, ...]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend_selection, validate
+from wolf.execution import backend_selection, prepared, validate
 from wolf.execution.backend_selection import BackendOption
 from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
@@ -84,8 +84,8 @@ class Online:
         self._lock = RLock()
         self.model = model
         self.horizon = horizon
-        self.method = validate.resolve_method(method, model)
-        adapted = validate.adapt_model(model, self.method, key)
+        pair = prepared.resolve(model, method, key)
+        self.method = pair.method
         self.update_first = update_first
         self.dtype = dtype
         validate.check_options(dtype, "all", update_first)
@@ -96,7 +96,7 @@ class Online:
         self._with_inputs = model.takes_inputs
         self._dtype = np.dtype(dtype)
         self._varies = bool(time_axes(model))
-        self._stepper, choice = make_stepper(backend, model, adapted, self.method, self._key, update_first, dtype)
+        self._stepper, choice = make_stepper(backend, pair, self._key, update_first, dtype)
         self.backend, self.backend_reason = str(choice.backend), choice.detail
         if state is not None:
             self.set_state(state)
@@ -373,9 +373,8 @@ class Online:
         """Restore attributes and state, with new code and a new lock."""
         key, snapshot = values.pop("key"), values.pop("snapshot")
         vars(self).update(values, _lock=RLock(), _key=None if key is None else jax.random.wrap_key_data(key))
-        adapted = validate.adapt_model(self.model, self.method, self._key)
-        order = (self._key, self.update_first, self.dtype)
-        self._stepper, _ = make_stepper(self.backend, self.model, adapted, self.method, *order)
+        pair = prepared.resolve(self.model, self.method, self._key)
+        self._stepper, _ = make_stepper(self.backend, pair, self._key, self.update_first, self.dtype)
         self._stepper.restore(snapshot)
         self._bind_native_call()
 

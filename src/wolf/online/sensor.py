@@ -56,6 +56,5 @@ class Sensor:
 
     def __repr__(self) -> str:
         """Summarise the observation model."""
-        # A callable object, say a partial, has no name.
-        what = getattr(self.observe, "__name__", repr(self.observe)) if callable(self.observe) else "a matrix"
+        what = validation.callable_name(self.observe) if callable(self.observe) else "a matrix"
         return f"Sensor({what}, {len(self.R)} measured)"

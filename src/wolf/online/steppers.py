@@ -19,6 +19,7 @@ from wolf import native
 from wolf.engine import scan
 from wolf.execution import backend_selection, validate
 from wolf.execution.backend_selection import Backend, BackendChoice, Reason
+from wolf.execution.prepared import Pair
 from wolf.interfaces import Dtype, Filter, State
 from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
@@ -76,15 +77,13 @@ class Stepper(Protocol):
 
 
 def make_stepper(
-    backend: str, model: Model, adapted: Model, method: Filter, key: Array | None, update_first: bool, dtype: Dtype
+    backend: str, pair: Pair, key: Array | None, update_first: bool, dtype: Dtype
 ) -> tuple[Stepper, BackendChoice]:
     """Choose a stepper.
 
     Args:
         backend: "auto", "native" or "xla".
-        model: as given by the user.
-        adapted: the model adapted to the method.
-        method: a filter.
+        pair: a model and a filter, validated and adapted to each other.
         key: for methods that draw random numbers.
         update_first: order of a step.
         dtype: precision.
@@ -92,14 +91,14 @@ def make_stepper(
     Returns:
         The stepper, and the choice of its backend.
     """
-    choice = backend_selection.unsupported_reason(backend, model, method, key)
+    choice = backend_selection.unsupported_reason(backend, pair.models[0], pair.method, key)
     if choice is None:
         try:
-            return NativeStepper(model, adapted, method, update_first, dtype), backend_selection.NATIVE
+            return NativeStepper(pair, update_first, dtype), backend_selection.NATIVE
         except native.UNSUPPORTED as error:
             choice = BackendChoice(Backend.XLA, Reason.UNSUPPORTED, str(error))
     backend_selection.refuse_forced_native(backend, choice)
-    return XlaStepper(model, adapted, method, key, update_first, dtype), choice
+    return XlaStepper(pair, key, update_first, dtype), choice
 
 
 class XlaStepper:
@@ -108,17 +107,16 @@ class XlaStepper:
     call: Callable[[int, np.ndarray, np.ndarray], bool] | None = None
     table = report_size = 0
 
-    def __init__(
-        self, model: Model, adapted: Model, method: Filter, key: Array | None, update_first: bool, dtype: Dtype
-    ):
-        self.model, self.method, self.key, self.update_first, self.dtype = model, method, key, update_first, dtype
+    def __init__(self, pair: Pair, key: Array | None, update_first: bool, dtype: Dtype):
+        self.model, self.method = pair.models[0], pair.method
+        self.key, self.update_first, self.dtype = key, update_first, dtype
         self.layout: Layout = {}
         with precision(dtype):
-            state = scan.init(cast(adapted, dtype), cast(method, dtype), key)
+            state = scan.init(cast(pair.adapted[0], dtype), cast(pair.method, dtype), key)
             leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
         self._packing = Packing.of(leaves, dtype)
         self._packed: Snapshot = self._packing.pack(leaves, np)
-        self._usual = self._prepare(adapted)
+        self._usual = self._prepare(pair.adapted[0])
 
     @property
     def state(self) -> State:
@@ -218,13 +216,14 @@ def _compile_step(
 class NativeStepper:
     """Stepper by native code, in place; its arguments are those of `make_stepper`."""
 
-    def __init__(self, model: Model, adapted: Model, method: Filter, update_first: bool, dtype: Dtype):
-        self.model, self.method, self.update_first = model, method, update_first
+    def __init__(self, pair: Pair, update_first: bool, dtype: Dtype):
+        model = pair.models[0]
+        self.model, self.method, self.update_first = model, pair.method, update_first
         self._inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
         if model.takes_inputs and self._inputs is None:
             raise native.UnsupportedModelError("the number of inputs of a function is known only when they are given")
-        self._settings = (method, dtype, update_first, self._inputs, RECORDER)
-        self._usual = native.SingleStep(adapted, *self._settings)
+        self._settings = (pair.method, dtype, update_first, self._inputs, RECORDER)
+        self._usual = native.SingleStep(pair.adapted[0], *self._settings)
         # Code for other matrices by the names of the given fields; with a sensor's functions by these too.
         self._others: dict[Hashable, native.SingleStep] = {}
         # Code for other matrices, and the views to write R, H, F and Q to, by which of them are given.

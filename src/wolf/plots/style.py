@@ -1,5 +1,6 @@
 """Style shared by all figures: colours for colour-blind readers, reduced axes, and robust axis limits."""
 
+import sys
 from datetime import date
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -44,7 +45,8 @@ def figure_and_axes(ax: "Axes | None", width: float, height: float) -> "tuple[Fi
     if ax is None:
         figure = new_figure(width, height)
         return figure, figure.add_subplot()
-    if not hasattr(ax, "figure") or not hasattr(ax, "plot"):  # without an import of matplotlib
+    axes = sys.modules.get("matplotlib.axes")  # whoever passes axes has imported it
+    if axes is None or not isinstance(ax, axes.Axes):
         raise ValueError(f"ax must be matplotlib axes, as from figure.add_subplot(); got {validation.short_repr(ax)}")
     return cast("Figure", ax.figure), ax
 

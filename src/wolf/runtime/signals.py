@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from importlib.machinery import ModuleSpec
 from types import FrameType
 
 SIGINT_EXIT_CODE = 130  # what shells report for a program ended by Ctrl-C: 128 and the signal number
@@ -67,10 +68,10 @@ def exit_process(code: object) -> None:
 
 def _is_program() -> bool:
     """Return whether this process is `wolf` or `python -m wolf`, however `sys.argv` was changed."""
-    program = sys.modules.get("__main__")
-    # Python may run without a main module, and a notebook's has neither attribute
-    spec, file = getattr(program, "__spec__", None), getattr(program, "__file__", None) or ""
-    return getattr(spec, "name", None) == "wolf.__main__" or os.path.basename(file) == "wolf"
+    # Python may run without a main module, and that of a notebook has no file.
+    names = vars(sys.modules["__main__"]) if "__main__" in sys.modules else {}
+    spec, file = names.get("__spec__"), names.get("__file__") or ""
+    return (isinstance(spec, ModuleSpec) and spec.name == "wolf.__main__") or os.path.basename(file) == "wolf"
 
 
 def _end(number: int, frame: FrameType | None) -> None:

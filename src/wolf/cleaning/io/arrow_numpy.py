@@ -86,7 +86,7 @@ def _ascii_text(array: np.ndarray) -> "pa.Array":
 
 
 def _chunks(column: "pa.Array | pa.ChunkedArray") -> list["pa.Array"]:
-    return getattr(column, "chunks", [column])  # an array of pyarrow has no chunks
+    return column.chunks if isinstance(column, pyarrow().ChunkedArray) else [column]
 
 
 def _bits(booleans: np.ndarray) -> "pa.Buffer":

@@ -174,7 +174,7 @@ def _parse_dates(table: Table, name: str, column: "pa.ChunkedArray", date_format
     """Parse dates that are not in ISO 8601."""
     from pyarrow import compute
 
-    whole = column.combine_chunks() if hasattr(column, "chunks") else column  # an array of pyarrow has none
+    whole = column.combine_chunks() if isinstance(column, pyarrow().ChunkedArray) else column
     stamps = date_formats.parse(whole, date_format.kind)
     absent = numbers(compute.cast(is_absent(compute.utf8_trim_whitespace(whole)), "int8"), "int64", 1) == 1
     wrong = np.isnat(stamps) & ~absent

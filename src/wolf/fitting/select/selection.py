@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from datetime import date
 from time import process_time
 from typing import Any
 
@@ -190,9 +191,7 @@ def _steps_of_times(times: ArrayLike | None, count: int) -> tuple[np.ndarray | N
     if times is None:
         return None, None
     array = without_zone(np.asarray(times))
-    dated = array.dtype.kind == "M" or (
-        array.dtype == object and count and hasattr(array.flat[0], "isoformat")
-    )  # dates of any library
+    dated = array.dtype.kind == "M" or (array.dtype == object and count and isinstance(array.flat[0], date))
     if dated:
         array = array.astype("datetime64[ns]")
         array = (array - array[0]) / np.timedelta64(1, "s")

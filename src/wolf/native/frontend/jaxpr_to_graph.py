@@ -19,7 +19,7 @@ from wolf.native.ir.graph import Graph
 from wolf.native.kernels import shifted_inverse_loops as _registered  # noqa: F401
 from wolf.native.kernels.registry import translation_of
 from wolf.numerics.jax_compat import enable_x64
-from wolf.numerics.jaxpr import ClosedJaxpr, Equation, Jaxpr, Variable
+from wolf.numerics.jaxpr import ClosedJaxpr, Equation, Jaxpr, Variable, is_closed, literal_value
 from wolf.numerics.native_kernel import kernel_key
 
 IDENTITIES = frozenset(("stop_gradient", "copy", "copy_p", "optimization_barrier", "name", "reduce_precision"))
@@ -64,9 +64,8 @@ def _run(graph: Graph, jaxpr: Jaxpr, arguments: Sequence[Ids]) -> list[Ids]:
     values: dict[Variable, Ids] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments, strict=True))
 
     def read(var: Variable) -> Ids:
-        return (
-            constants(graph, np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else values[var]
-        )  # a literal
+        literal = literal_value(var)
+        return values[var] if literal is None else constants(graph, literal)
 
     for equation in jaxpr.eqns:
         results = _apply(graph, equation, [read(var) for var in equation.invars])
@@ -83,7 +82,7 @@ def _apply(graph: Graph, equation: Equation, inputs: list[Ids]) -> list[Ids]:
         if results is not None:
             return results
         inner = params[INNER_PROGRAM_PARAMS[name]]  # closed or open, according to the version of JAX
-        return translate(graph, inner, inputs) if hasattr(inner, "consts") else _run(graph, inner, inputs)
+        return translate(graph, inner, inputs) if is_closed(inner) else _run(graph, inner, inputs)
     if name in IDENTITIES:
         return list(inputs)
     if name in STRUCTURED_OPS:

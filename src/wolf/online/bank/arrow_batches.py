@@ -9,6 +9,7 @@ import numpy as np
 from wolf import validation
 from wolf.beliefs.density import deviations
 from wolf.interfaces import Filter
+from wolf.online.bank import serialization
 from wolf.online.bank.bank import Bank
 from wolf.online.bank.key_index import EncodedKeys
 from wolf.online.bank.step import BankStep
@@ -117,7 +118,7 @@ def _open(reader: object) -> "tuple[pyarrow.Schema, Iterable[pyarrow.RecordBatch
 
     if isinstance(reader, pyarrow.RecordBatch):
         return reader.schema, [reader]
-    if hasattr(reader, "__arrow_c_stream__"):  # the protocol by which any library hands over Arrow data
+    if serialization.is_arrow_stream(reader):
         opened = pyarrow.RecordBatchReader.from_stream(reader)
         return opened.schema, opened
     if not isinstance(reader, Iterable) or isinstance(reader, str | bytes | dict):

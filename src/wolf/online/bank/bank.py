@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend_selection, validate
+from wolf.execution import backend_selection, prepared, validate
 from wolf.interfaces import Dtype, Filter
 from wolf.numerics.pytree import from_dict
 from wolf.online.bank import key_index, keyed_rows, serialization
@@ -66,8 +66,8 @@ class Bank:
 
     def __init__(self, model: Model, method: str | Filter | None = None, *, dtype: Dtype = "float64"):
         self.model, self.dtype = model, dtype
-        self.method = validate.resolve_method(method, model)
-        adapted = validate.adapt_model(model, self.method, 0)
+        pair = prepared.resolve(model, method, 0)
+        self.method = pair.method
         validate.check_options(dtype, "all")
         if time_axes(model):
             raise ValueError("a bank takes models that are fixed in time; pass the times of measurements as times=")
@@ -78,7 +78,7 @@ class Bank:
             raise ValueError(
                 f"a bank needs native code, which does not support this filter: {reason.detail}; use wolf.filter_many"
             )
-        self._lock, self._stepper = RLock(), BankStepper(adapted, self.method, dtype)
+        self._lock, self._stepper = RLock(), BankStepper(pair.adapted[0], self.method, dtype)
         program = self._stepper.program(False, False)
         self._code, self._states = program.code, StateTable(program.start)
         self.late = 0

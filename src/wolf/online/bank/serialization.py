@@ -65,11 +65,16 @@ def to_table(keys: list[Hashable], arrays: dict[str, np.ndarray], header: dict[s
     return pyarrow.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(header, default=repr)})
 
 
+def is_arrow_stream(value: object) -> bool:
+    """Return whether a value supports the protocol by which any library hands over Arrow data."""
+    return hasattr(value, "__arrow_c_stream__")
+
+
 def from_table(table: object) -> tuple[list[Hashable], dict[str, Any], dict[str, np.ndarray]]:
     """Read states from a table that `to_table` wrote."""
     import pyarrow
 
-    if not hasattr(table, "__arrow_c_stream__"):  # the protocol by which any library hands over Arrow data
+    if not is_arrow_stream(table):
         raise ValueError(f"table must be an Arrow table from Bank.to_arrow; got {validation.short_repr(table)}")
     whole_table = pyarrow.table(table)
     header = json.loads((whole_table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
