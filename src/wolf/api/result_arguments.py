@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from wolf.execution import validate
 from wolf.inference.filters import ErrorState
 from wolf.results import Filtered
-from wolf.statespace import Model, with_matrices
+from wolf.statespace import Model, is_model, with_matrices
 
 T = TypeVar("T")
 Models = Model | Sequence[Model]  # one for all series, or one for each
@@ -28,9 +28,9 @@ def model_optional(verb: Callable[..., T]) -> Callable[..., T]:
 
 def stack_with_matrices(model: Models) -> tuple[bool, Model]:
     """Return whether each series has a model of its own, and the models with matrices, stacked in that case."""
-    if isinstance(model, Model):
+    if is_model(model):
         return False, with_matrices(model)
-    return True, validate.stack_models(tuple(map(with_matrices, model)))
+    return True, validate.stack_models(tuple(map(with_matrices, cast(Sequence[Model], model))))
 
 
 def check_result(verb: str, model: Models, out: Filtered) -> None:

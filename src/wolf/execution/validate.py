@@ -12,7 +12,7 @@ from wolf.inference import registry
 from wolf.inference.filters import ErrorState, GaussianFilter
 from wolf.interfaces import Filter, Key, Save, is_a
 from wolf.numerics.pytree import plain_functions
-from wolf.statespace import Model, ParameterModel, is_curved, time_axes, with_matrices, with_variances
+from wolf.statespace import Model, ParameterModel, is_curved, is_model, time_axes, with_matrices, with_variances
 
 MAX_DENSE_DIM = 20_000  # of a covariance matrix that is built from variances: 3 GB in float64
 LARGE_OUTPUT_BYTES = 4e9  # above this a run warns, and a request that does not depend on data is rejected
@@ -57,7 +57,7 @@ def _around_error(method: Filter) -> ErrorState:
 
 def check_model(model: object) -> None:
     """Raise a ValueError for anything but a model."""
-    if not isinstance(model, Model):
+    if not is_model(model):
         kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {kind}")
 

@@ -11,7 +11,7 @@ from wolf.execution import validate
 from wolf.fitting.initial_values import is_many
 from wolf.inference.filters import GaussianFilter
 from wolf.interfaces import Filter
-from wolf.statespace import Model
+from wolf.statespace import Model, is_model
 
 
 def build(builder: Callable[..., object], values: dict[str, float]) -> Model:
@@ -25,7 +25,7 @@ def build(builder: Callable[..., object], values: dict[str, float]) -> Model:
         raise ValueError(
             f"the builder failed at {values}; call it with these values to see why. Error: {words}"
         ) from error
-    if not isinstance(model, Model):
+    if not is_model(model):
         kind = type(model).__name__
         raise ValueError(f"builder must return a model, as wolf.models.local_level does; got {kind}")
     return model

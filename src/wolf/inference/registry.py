@@ -30,7 +30,7 @@ from wolf.inference.filters import IMM, GaussianFilter, GradientFilter, Particle
 from wolf.inference.linearization import Cubature, GaussHermite, Linear, Unscented
 from wolf.inference.noise.divergence_recovery import JumpRecovery
 from wolf.interfaces import Filter, NoiseModel, Requirements
-from wolf.statespace import Model, ParameterModel, families
+from wolf.statespace import Model, ParameterModel, families, is_model
 
 Family = Literal["kalman", "weighted", "rival", "adaptive", "multiple model", "gradient", "particle", "ensemble"]
 
@@ -226,7 +226,7 @@ def default(model: Model) -> GaussianFilter:
     they get a weight in the metric R of their own noise, since in the S metric gross counts look plausible while the
     parameters are uncertain.
     """
-    if not isinstance(model, Model):
+    if not is_model(model):
         raise ValueError(
             f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.short_repr(model)}"
         )

@@ -93,6 +93,11 @@ def plain_functions(tree: object) -> list[Callable]:
     return found
 
 
+def field_values(obj: Any) -> dict[str, Any]:
+    """Return the values of the fields of a dataclass by name."""
+    return {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)}
+
+
 def cast(tree: PyTree, dtype: npt.DTypeLike) -> PyTree:
     """Convert every leaf to a NumPy array of one dtype, so that 4, 4.5 and np.float64(5) share a compiled program."""
     return jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tree)
@@ -107,7 +112,7 @@ def to_dict(obj: object) -> Any:
         {'class': 'wolf.inference.weights.functions.IMQ', 'c': 4.0}
     """
     if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
-        described = {f.name: to_dict(getattr(obj, f.name)) for f in dataclasses.fields(obj)}
+        described = {name: to_dict(value) for name, value in field_values(obj).items()}
         return {"class": _full_name(type(obj)), **described}
     if isinstance(obj, tuple | list):
         return [to_dict(item) for item in obj]

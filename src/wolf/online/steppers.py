@@ -24,7 +24,7 @@ from wolf.interfaces import Dtype, Filter, State
 from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
-from wolf.numerics.pytree import PyTree, cast
+from wolf.numerics.pytree import PyTree, cast, field_values
 from wolf.numerics.xla_fusion import is_emission_failure, one_kernel
 from wolf.online.step_info import Layout, StepReport, StepReportRecorder, make_layout, pack
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
@@ -356,7 +356,7 @@ def time_step(model: Model) -> float | None:
     dynamics: PyTree = model.dynamics if isinstance(model, StateSpaceModel) else None
     if not dataclasses.is_dataclass(dynamics) or len(jax.tree.leaves(dynamics)) != 1:
         return None
-    values = {field.name: getattr(dynamics, field.name) for field in dataclasses.fields(dynamics)}
+    values = field_values(dynamics)
     return float(values["dt"]) if "dt" in values else None
 
 
@@ -390,7 +390,7 @@ def override(model: Model, t: int, update_first: bool, matrices: Matrices) -> Mo
             "a model with functions takes R and Q for one step; F and H are functions: give them inputs u, or give a "
             "wolf.Sensor with a function"
         )
-    fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
+    fields = field_values(model)
     for name in time_axes(model):
         # With update_first the first measurement has no transition before it, so those of step t have index t - 1.
         lead = update_first and name in ("F", "Q", "B", "dynamics_cov")
@@ -410,4 +410,6 @@ def _with_observation(model: Model, t: int, update_first: bool, matrices: Matric
         return StateSpaceModel(dynamics, dynamics_cov=linear.Q, prior=linear.prior, **new)
     if not isinstance(model, StateSpaceModel) or "F" in transition:
         raise ValueError(f"a sensor with a function goes with a LinearModel or a StateSpaceModel; got {model!r}")
-    return dataclasses.replace(override(model, t, update_first, transition), **new)
+    changed = override(model, t, update_first, transition)
+    assert isinstance(changed, StateSpaceModel)
+    return dataclasses.replace(changed, **new)

@@ -16,7 +16,7 @@ from wolf.numerics import linalg
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.simulate.processes import Clean, OutlierProcess, ScaleProcess, check_process, coloured
-from wolf.statespace import LinearModel, Model, is_curved, own_noise
+from wolf.statespace import LinearModel, Model, is_curved, is_model, own_noise
 
 
 class Simulation(NamedTuple):
@@ -61,7 +61,7 @@ def trajectory(
         >>> data.states.shape, data.measurements.shape, data.outliers.shape
         ((100, 4), (100, 2), (100,))
     """
-    if not isinstance(model, Model):
+    if not is_model(model):
         raise ValueError(
             f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.short_repr(model)}"
         )

@@ -9,12 +9,10 @@ from jax import Array
 from wolf.beliefs import Gaussian
 from wolf.statespace.array_fields import ModelT, replace, varies
 from wolf.statespace.linear import LinearModel
-from wolf.statespace.nonlinear import StateSpaceModel
+from wolf.statespace.model import Model
 from wolf.statespace.parameters import ParameterModel
 
 MAX_STEPS_AHEAD = 16  # within which a state that is not measured directly affects a measurement
-
-Model = StateSpaceModel | LinearModel | ParameterModel
 
 
 @runtime_checkable
