@@ -33,7 +33,7 @@ def filter_in_batches(rows, ends):
     pipeline = Pipeline(wolf.Bank(LEVEL), make_columns("id", "v", "t"), 2.0, 1.0, 0.95, idle_timeout=10.0)
     filtered, begin = [], 0
     for end in ends:
-        filtered.append(pipeline.process(rows.take(np.arange(begin, end))))
+        filtered.append(pipeline.process(rows.take(np.arange(begin, end)), 0.0))
         pipeline.drop_expired()
         begin = end
     filtered.append(pipeline.flush())

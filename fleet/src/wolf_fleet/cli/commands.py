@@ -104,6 +104,17 @@ def keyed_options(command: Command) -> Command:
                 type=float,
                 help="Seconds without rows after which the state of a key is dropped. Default: never.",
             ),
+            click.option(
+                "--max-ahead",
+                type=float,
+                help="Seconds that a row may be ahead of the clock; rows further ahead are counted and discarded. "
+                "Default: a day for dates and seconds since 1970, no limit for other numbers.",
+            ),
+            click.option(
+                "--recover",
+                is_flag=True,
+                help="Start with what is intact although files of the state are damaged or missing.",
+            ),
             LEVEL_OPTION,
             click.option(
                 "--batch-rows", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows per commit."

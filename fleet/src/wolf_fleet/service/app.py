@@ -10,18 +10,18 @@ from typing import TypeVar
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from wolf.execution.validate import package_version
 from wolf_fleet.service import prometheus, request_parsing, responses
-from wolf_fleet.service.auth import COOKIE, Authenticator, is_local
+from wolf_fleet.service.auth import COOKIE, Authenticator, host_name, is_local
 from wolf_fleet.service.idempotency import MAX_ID_LENGTH, IdempotencyConflict
 from wolf_fleet.service.page import page
 from wolf_fleet.service.server import MAX_BODY_BYTES
 from wolf_fleet.service.service import Service
-from wolf_fleet.service.worker import QueueFull, Worker
+from wolf_fleet.service.worker import ENDED, QueueFull, Worker
 from wolf_fleet.service.write_ahead_log import Record
 
 NumberT = TypeVar("NumberT", int, float)
@@ -31,6 +31,9 @@ REFRESH_SECONDS = 5.0  # after which the status is sent without new rows, since 
 MAX_OPEN_PAGES = 100
 PAGE_ROWS = 500  # rows of a key on the page
 WRONG_TOKEN_DELAY_SECONDS = 0.5
+MAX_READ_SECONDS = 30.0  # until the body of a request must be complete
+SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer"}
+NO_CONTENT = "default-src 'none'; frame-ancestors 'none'"  # content security policy of everything but the page
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -80,14 +83,14 @@ class _Application:
 
         async def guarded(request: Request) -> Response:
             # DNS rebinding: a foreign page may let its own name resolve to this machine, but it sends that name.
-            if self.auth.token is None and not is_local(request.url.hostname or ""):
-                raise HTTPException(403, f"without a token only localhost is served, not {request.url.hostname!r}")
+            if self.auth.token is None and not is_local(host := host_name(request.headers.get("host", ""))):
+                raise HTTPException(403, f"without a token only localhost is served, not {host!r}")
             if permitted is not None and not permitted(request):
                 wrong = "authorization" in request.headers
                 words = "the token is wrong" if wrong else "a token is required"
                 raise HTTPException(401, f"{words}: send the header `Authorization: Bearer TOKEN`")
             try:
-                return await endpoint(request)
+                return _secure(await endpoint(request))
             except KeyError as error:
                 raise HTTPException(404, str(error.args[0])) from None
             except ValueError as error:
@@ -141,10 +144,16 @@ class _Application:
         if not length.isdigit() or int(length) > self.max_body_bytes:
             raise HTTPException(413, limit)
         whole = bytearray()
-        async for some in request.stream():
-            whole += some
-            if len(whole) > self.max_body_bytes:
-                raise HTTPException(413, limit)
+        try:
+            async with asyncio.timeout(MAX_READ_SECONDS):
+                async for some in request.stream():
+                    whole += some
+                    if len(whole) > self.max_body_bytes:
+                        raise HTTPException(413, limit)
+        except TimeoutError:
+            raise HTTPException(408, f"the body did not arrive within {MAX_READ_SECONDS:g} seconds") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the connection was closed before the body was complete") from None
         return bytes(whole)
 
     async def state(self, request: Request) -> Response:
@@ -175,9 +184,7 @@ class _Application:
 
     async def health(self, request: Request) -> Response:
         """Return whether rows are accepted; contains no measurements and needs no token."""
-        broken = self.service.broken or (
-            "" if self.worker.alive else "the worker thread has ended; restart the service"
-        )
+        broken = self.service.broken or ("" if self.worker.alive else ENDED)
         status = "broken" if broken else "warning" if self.service.warning else "ok"
         facts = {"status": status, "message": broken or self.service.warning, "version": package_version()}
         return JSONResponse(facts, 503 if broken else 200)
@@ -186,7 +193,7 @@ class _Application:
         """Set a session cookie in exchange for the token."""
         try:
             token = str(json.loads(await self._read(request))["token"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise HTTPException(400, 'expected {"token": "..."}') from None
         if not self.auth.is_valid(token):
             await asyncio.sleep(WRONG_TOKEN_DELAY_SECONDS)
@@ -262,4 +269,11 @@ def _number(request: Request, name: str, default: NumberT, kind: type[NumberT]) 
 
 async def _error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    return _secure(JSONResponse({"error": error.detail}, error.status_code, error.headers))
+
+
+def _secure(answer: Response) -> Response:
+    """Add the headers that forbid a browser to guess types, to frame the answer or to run anything in it."""
+    for name, value in (SECURITY_HEADERS | {"Content-Security-Policy": NO_CONTENT}).items():
+        answer.headers.setdefault(name, value)
+    return answer

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import ipaddress
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 MIN_TOKEN_LENGTH = 16  # characters
 COOKIE = "wolf_session"
+HOST_HEADER = re.compile(r"(?:(?P<name>[A-Za-z0-9.-]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?")
 
 
 def is_local(host: str) -> bool:
@@ -24,6 +26,17 @@ def is_local(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def host_name(header: str) -> str:
+    """Return the name or address in a Host header; empty for a header that is not a name with an optional port.
+
+    Example:
+        >>> host_name("localhost:8765"), host_name("[::1]:80"), host_name("localhost#.evil.example")
+        ('localhost', '::1', '')
+    """
+    found = HOST_HEADER.fullmatch(header)
+    return "" if found is None else (found["name"] or found["address"])
 
 
 def read_token(path: str | None) -> str | None:

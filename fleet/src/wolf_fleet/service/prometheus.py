@@ -13,6 +13,7 @@ TOTALS = {
     "used": "Rows that were filtered.",
     "outliers": "Rows that were flagged as outliers.",
     "late": "Rows discarded because they arrived too late.",
+    "ahead": "Rows discarded because their time is too far in the future.",
     "repeated": "Rows discarded because their key had a row of the same time.",
 }
 BUCKET_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

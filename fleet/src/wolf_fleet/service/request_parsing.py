@@ -46,13 +46,15 @@ def parse(format: str, body: bytes, columns: Columns, dated: bool | None) -> tup
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"the body is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    if "\0" in text:
+        raise ValueError("the body holds a null character; expected text")
     if not text.strip():
         return empty_batch(len(columns.values)), dated
     if format == "csv":
-        head, *lines = text.splitlines()
+        head, *lines = _lines(text)
         parser = RowParser(head, columns, "the body")
     else:
-        parser, lines = RowParser("{", columns, "the body"), text.splitlines()
+        parser, lines = RowParser("{", columns, "the body"), _lines(text)
     parser.dated = dated
     rows, unreadable = parser.parse_objects(_objects(text)) if format == "json" else parser.parse(lines)
     if unreadable:
@@ -61,6 +63,12 @@ def parse(format: str, body: bytes, columns: Columns, dated: bool | None) -> tup
     if long is not None:
         raise ValueError(f"no rows were accepted: a key may have {MAX_KEY_LENGTH} characters; got {len(long):,}")
     return rows, parser.dated
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds only: `splitlines` also splits at characters that may be part of a key."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines[:-1] if not lines[-1] else lines
 
 
 def _objects(text: str) -> list[JsonObject]:

@@ -19,6 +19,8 @@ from wolf_fleet.streaming.row_parser import JsonObject
 MAX_FORECAST_STEPS = 1000
 MAX_ROWS_PER_RESPONSE = 5000
 DEFAULT_NUM_KEYS = 60  # keys on the page
+MIN_TIME = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+END_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 MIN_HALF_WIDTH = 1e-300  # avoids a division by zero
 
 
@@ -32,6 +34,8 @@ def format_time(service: Service, time: float) -> float | str | None:
     dated = service.pipeline.dated or service.columns.time is None
     if not dated or not math.isfinite(time):
         return finite(time)
+    if not MIN_TIME <= time < END_TIME:
+        return finite(time)  # a zone may move a date out of the years that a date can have
     stamp = datetime.fromtimestamp(time, UTC)
     return stamp.isoformat(timespec="milliseconds" if stamp.microsecond else "seconds").replace("+00:00", "Z")
 
@@ -229,7 +233,7 @@ def fleet(service: Service) -> JsonObject:
         latest = [(flag.number, row_facts(service, flag.key, flag.row, 0)) for flag in service.latest]
         worst = keys(service)
         message = service.broken or service.warning
-    names = ("rows", "used", "outliers", "late", "repeated", "waiting", "keys", "epoch")
+    names = ("rows", "used", "outliers", "late", "repeated", "ahead", "waiting", "keys", "epoch")
     return {
         "now": now,
         "counts": {name: vars(counts)[name] for name in names},

@@ -1,6 +1,7 @@
 """`wolf_fleet.serve`: a service behind an HTTP server."""
 
 import socket
+import warnings
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
@@ -12,7 +13,10 @@ from wolf.statespace import LinearModel
 from wolf_fleet.service import auth
 from wolf_fleet.service.service import BATCH_ROWS, COMMIT_SECONDS, HISTORY_ROWS, MAX_KEYS, Service
 
-MISSING = "wolf_fleet.serve needs starlette and uvicorn: run pip install './fleet[serve]' in a clone of the repository"
+MISSING = (
+    "wolf_fleet.serve needs starlette, uvicorn and httptools: run pip install './fleet[serve]' in a clone of the "
+    "repository"
+)
 SHUTDOWN_SECONDS = 1  # that open connections get at the end
 MAX_BODY_BYTES = 8_000_000  # of a request
 PORT = 8765
@@ -39,6 +43,8 @@ def serve(
     commit_interval: float = COMMIT_SECONDS,
     history_rows: int = HISTORY_ROWS,
     max_keys: int = MAX_KEYS,
+    max_ahead: float | None = None,
+    recover: bool = False,
     on_start: Callable[[str], None] | None = None,
     log_level: str = "warning",
 ) -> None:
@@ -63,7 +69,9 @@ def serve(
         batch_rows: number of rows per commit.
         commit_interval: seconds between commits.
         history_rows: number of recent rows in memory.
-        max_keys: largest number of filters.
+        max_keys: largest number of keys.
+        max_ahead: how far a row may be ahead of the clock.
+        recover: start although files are damaged, with what is intact.
         on_start: called with the address once the server listens.
         log_level: of uvicorn.
     """
@@ -71,15 +79,19 @@ def serve(
         import uvicorn
 
         from wolf_fleet.service.app import make_app
+        from wolf_fleet.service.http_limits import LimitedProtocol
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{MISSING} ({error})") from error
     auth.check_host(host, token)
     options: dict[str, Any] = {"allowed_lateness": allowed_lateness, "step": step, "idle_timeout": idle_timeout}
     options |= {"level": level, "out": out, "batch_rows": batch_rows, "commit_interval": commit_interval}
-    options |= {"history_rows": history_rows, "max_keys": max_keys}
+    options |= {"history_rows": history_rows, "max_keys": max_keys, "max_ahead": max_ahead, "recover": recover}
     service = Service(_make_bank(model, method), state, key=key, values=values, time=time, **options)
+    for loss in service.losses:
+        warnings.warn(f"recovered without what was damaged: {loss}", stacklevel=2)
     app = make_app(service, token=token, max_body_bytes=max_body_bytes)
-    config = uvicorn.Config(app, log_level=log_level, access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+    limits: dict[str, Any] = {"http": LimitedProtocol, "timeout_graceful_shutdown": SHUTDOWN_SECONDS}
+    config = uvicorn.Config(app, log_level=log_level, access_log=False, **limits)
     try:
         with _listen(host, port) as listener:
             if on_start is not None:

@@ -27,12 +27,13 @@ from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
 from wolf_fleet.service.write_ahead_log import Journal, Record
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
-from wolf_fleet.streaming.row_parser import JsonObject
+from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
 
 BATCH_ROWS = 100_000  # rows per commit
 COMMIT_SECONDS = 60.0  # after which rows are committed if fewer have arrived; until then the log has them
 HISTORY_ROWS = 2_000_000  # recent rows in memory, about 45 bytes each
 MAX_KEYS = 1_000_000  # filters, so that a client cannot exhaust the memory
+MAX_WAITING_ROWS = 5_000_000  # in the reorder buffer
 MAX_LATEST_OUTLIERS = 50  # kept for the page
 
 
@@ -65,7 +66,10 @@ class Service:
         batch_rows: number of rows per commit.
         commit_interval: seconds after which rows are committed if fewer have arrived.
         history_rows: number of recent rows in memory, of all keys together.
-        max_keys: largest number of filters.
+        max_keys: largest number of keys, with those of waiting rows.
+        max_ahead: how far a row may be ahead of the clock and of the newest row; see `Pipeline`.
+        recover: start although files are damaged or missing, with what is intact; `losses` lists the rest. By default
+            that is an error, since acknowledged rows may be lost.
 
     Example:
         >>> import tempfile, wolf
@@ -92,13 +96,15 @@ class Service:
         commit_interval: float = COMMIT_SECONDS,
         history_rows: int = HISTORY_ROWS,
         max_keys: int = MAX_KEYS,
+        max_ahead: float | None = None,
+        recover: bool = False,
     ):
         for name, number in (("batch_rows", batch_rows), ("history_rows", history_rows), ("max_keys", max_keys)):
             validation.count(name, number)
         validation.positive_number("commit_interval", commit_interval)
         validation.path("state", state)
         self.columns = make_columns(key, values, time)
-        self.pipeline = Pipeline(bank, self.columns, allowed_lateness, step, level, idle_timeout)
+        self.pipeline = Pipeline(bank, self.columns, allowed_lateness, step, level, idle_timeout, max_ahead)
         if not isinstance(bank.model, LinearModel):
             raise ValueError(
                 f"a service needs a linear model, whose signal has an interval; got {type(bank.model).__name__}"
@@ -113,16 +119,17 @@ class Service:
         self._closed = False
         self.broken, self.warning = "", ""  # why no rows are accepted any more; what needs attention
         self._parts = OutputParts(self.columns, history_rows, retain=out is not None)
-        self._commit_at = self._tried_at = self.since
+        self._commit_at, self._tried_at = self.since, clocks.monotonic()
         settings: dict[str, object] = {"key": key, "values": list(self.columns.values), "time": time}
         settings |= {"allowed_lateness": allowed_lateness, "step": step, "level": level, "idle_timeout": idle_timeout}
         folder = Path(state)
         out = folder / "out" if out is None else Path(out)
-        self._checkpoint = CheckpointStore(folder, out, "parquet", settings, SERVICE_FORMAT)
+        self._journal: Journal | None = None
+        self._checkpoint = CheckpointStore(folder, out, "parquet", settings, SERVICE_FORMAT, recover)
         try:
             self._recover()
         except BaseException:
-            self._checkpoint.close()
+            self._close_files()
             raise
 
     def __enter__(self) -> "Service":
@@ -143,8 +150,17 @@ class Service:
                 if self.pipeline.counts.rows > self._checkpoint.manifest.get("rows", 0) and not self.broken:
                     self.commit()
             finally:
-                self._journal.close()
-                self._checkpoint.close()
+                self._close_files()
+
+    def _close_files(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+        self._checkpoint.close()
+
+    @property
+    def losses(self) -> list[str]:
+        """What was damaged or missing at a start with `recover`."""
+        return self._checkpoint.losses
 
     # Start.
 
@@ -157,21 +173,33 @@ class Service:
             self.responses.unpack(extra)
         for keys, rows in self._parts.recall(checkpoint.parts):
             self._remember(keys, rows)
-        self._journal = self._open_journal()
-        for record in self._journal.records():
-            # These requests were acknowledged, so the present limit of keys does not apply to them.
-            self._apply(record, self.max_keys + len(record.body))
-        if not checkpoint.manifest["epoch"]:
-            self.commit()  # stores the settings with the state
+        if checkpoint.manifest["epoch"]:
+            self._replay()
+        if self._journal is None or self.losses:
+            self.commit()
+        self._delete_old_journals()
         self.commit_if_due()
 
-    def _open_journal(self) -> Journal:
-        """Open the log of this epoch and delete others, whose requests are in the states or were never acknowledged."""
-        path = self._checkpoint.state / f"journal-{self._checkpoint.manifest['epoch']}.log"
-        for other in self._checkpoint.state.glob("journal-*.log"):
-            if other != path:
-                other.unlink()
-        return Journal(path)
+    def _replay(self) -> None:
+        """Apply the requests since the last commit."""
+        path = self._journal_path(self._checkpoint.manifest["epoch"])
+        if not path.exists():
+            self._checkpoint.damaged(f"{path} is missing")
+            return
+        self._journal = Journal(path)
+        for record in self._journal.records(self._checkpoint.damaged):
+            # These requests were acknowledged, so the present limit of keys does not apply to them.
+            self._apply(record, *self._parse(record, self.max_keys + len(record.body)))
+
+    def _journal_path(self, epoch: int) -> Path:
+        return self._checkpoint.state / f"journal-{epoch}.log"
+
+    def _delete_old_journals(self) -> None:
+        """Delete logs of other epochs, whose requests are in the states or were never acknowledged."""
+        present = self._journal_path(self._checkpoint.manifest["epoch"])
+        for path in self._checkpoint.state.glob("journal-*.log"):
+            if path != present:
+                path.unlink(missing_ok=True)
 
     # Requests.
 
@@ -205,42 +233,60 @@ class Service:
                 raise OSError(self.broken)
             answers: list[JsonObject | Exception] = []
             accepted: list[Record] = []
-            for record in records:
-                try:
-                    known = self.responses.find(record.request_id, record.body)
-                    answers.append(self._apply(record, self.max_keys) if known is None else known | {"duplicate": True})
-                    accepted += [record] if known is None else []
-                except ValueError as error:
-                    answers.append(error)
-            if accepted:
-                self._log(accepted)
+            try:
+                for record in records:
+                    answer, is_new = self._answer(record)
+                    answers.append(answer)
+                    accepted += [record] if is_new else []
+                if accepted:
+                    assert self._journal is not None
+                    self._journal.append(accepted)
+            except Exception as error:  # memory is ahead of the disk, or half of a request was applied
+                self.broken = (
+                    f"requests cannot be stored ({type(error).__name__}: {error}); repair the cause and restart the "
+                    "service: no acknowledged request is lost"
+                )
+                raise OSError(self.broken) from error
             self.commit_if_due()
             return answers
 
-    def _log(self, accepted: list[Record]) -> None:
-        """Write requests to the log. If that fails, memory is ahead of the disk, and no more may be accepted."""
+    def _answer(self, record: Record) -> tuple[JsonObject | Exception, bool]:
+        """Return the response to a request, and whether it was applied."""
         try:
-            self._journal.append(accepted)
-        except OSError as error:
-            self.broken = (
-                f"the write-ahead log cannot be written ({error}); repair the disk and restart the service: "
-                "no acknowledged request is lost"
-            )
-            raise OSError(self.broken) from error
+            known = self.responses.find(record.request_id, record.body)
+            if known is not None:
+                return known | {"duplicate": True}, False
+            rows, dated = self._parse(record, self.max_keys)
+        except ValueError as error:
+            # Its traceback refers to the body of the request.
+            return error.with_traceback(None), False
+        return self._apply(record, rows, dated), True
 
-    def _apply(self, record: Record, max_keys: int) -> JsonObject:
-        """Filter the rows of a request, or reject all of them with a `ValueError`."""
+    def _parse(self, record: Record, max_keys: int) -> tuple[RowBatch, bool | None]:
+        """Parse and check a request before any state changes, or raise a `ValueError`."""
         pipeline = self.pipeline
         rows, dated = request_parsing.parse(record.format, record.body, self.columns, pipeline.dated)
-        room = max(max_keys - len(pipeline.bank), 0)
-        if len(rows.keys) > room:
-            fresh = sum(key not in pipeline.bank for key in set(rows.keys))
+        known, waiting = pipeline.bank, pipeline.buffer.pending.keys
+        room = max_keys - len(known)
+        if len(rows.keys) + len(waiting) > room:
+            held = {key for key in waiting if key not in known}
+            fresh, room = len({key for key in rows.keys if key not in known} - held), max(room - len(held), 0)
             if fresh > room:
                 words = f"{count(fresh, 'new key')} in the request, and {room:,} of at most {max_keys:,} keys are free"
                 raise ValueError(f"no rows were accepted: {words}")
+        if len(waiting) + len(rows.keys) > MAX_WAITING_ROWS:
+            raise ValueError(
+                f"no rows were accepted: {len(waiting):,} rows are in the reorder buffer, which holds at most "
+                f"{MAX_WAITING_ROWS:,}; use a smaller allowed lateness"
+            )
+        return rows, dated
+
+    def _apply(self, record: Record, rows: RowBatch, dated: bool | None) -> JsonObject:
+        """Filter the rows of a request."""
+        pipeline = self.pipeline
         before = pipeline.summary(0)
         pipeline.dated = dated
-        filtered = pipeline.process(rows)
+        filtered = pipeline.process(rows, record.at)
         counts = _difference(before, pipeline.summary(0))
         view = None if filtered is None else self._store(filtered, record.at)
         self.responses.add(record.request_id, record.body, dict(counts))
@@ -268,7 +314,7 @@ class Service:
         """Commit if there are enough rows or the interval is over; if it fails, the log still has all requests."""
         with self.lock:
             new = self.pipeline.counts.rows > self._checkpoint.manifest.get("rows", 0)
-            old = clocks.time() - self._tried_at > self.commit_interval
+            old = clocks.monotonic() - self._tried_at > self.commit_interval
             full = self._parts.rows >= self.batch_rows and not self.warning
             if new and (full or old) and not self.broken:
                 try:
@@ -279,7 +325,7 @@ class Service:
     def commit(self) -> None:
         """Commit all requests as an epoch."""
         with self.lock:
-            self._tried_at = clocks.time()
+            self._tried_at = clocks.monotonic()
             expired = self.pipeline.drop_expired()
             if expired:
                 self.health.forget(expired)
@@ -287,16 +333,21 @@ class Service:
             table, drop = self._parts.next_part()
             pipeline, extra = self.pipeline, self.health.pack() | self.responses.pack()
             epoch = self._checkpoint.manifest["epoch"]
+            # The next log exists before the manifest that names it, so a missing log is always damage.
+            journal = Journal(self._journal_path(epoch + 1), create=True)
             try:
                 self._checkpoint.commit(pipeline.bank, pipeline.buffer.pending, table, pipeline.facts, extra, drop)
-            except OSError as error:
+            except BaseException as error:
+                journal.close()
                 if self._checkpoint.epoch_on_disk() != epoch:  # committed, but memory does not know how far
                     self.broken = f"a commit was interrupted ({error}); restart the service: no request is lost"
                 raise
             self._parts.committed(drop)
             self._commit_at, self.warning = clocks.time(), ""
-            self._journal.close()
-            self._journal = self._open_journal()
+            if self._journal is not None:
+                self._journal.close()
+            self._journal = journal
+            self._delete_old_journals()
 
     @property
     def counts(self) -> StreamSummary:
@@ -311,9 +362,9 @@ class Service:
     @property
     def journal_size(self) -> int:
         """Size of the write-ahead log in bytes."""
-        return self._journal.size
+        return 0 if self._journal is None else self._journal.size
 
 
 def _difference(before: StreamSummary, after: StreamSummary) -> dict[str, object]:
-    names = ("rows", "used", "outliers", "late", "repeated")
+    names = ("rows", "used", "outliers", "late", "repeated", "ahead")
     return {name: vars(after)[name] - vars(before)[name] for name in names} | {"waiting": after.waiting}

@@ -11,6 +11,7 @@ from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_QUEUED_REQUESTS = 1000  # further requests are rejected
 MAX_REQUESTS_PER_FLUSH = 64
+ENDED = "the worker thread has ended; restart the service: no acknowledged request is lost"
 COMMIT_CHECK_SECONDS = 1.0  # between two checks whether a commit is due
 
 
@@ -38,6 +39,8 @@ class Worker:
 
     def post(self, record: Record) -> "Future[JsonObject]":
         """Queue a request; the result is set once it is on disk."""
+        if not self.alive:
+            raise OSError(ENDED)
         done: Future[JsonObject] = Future()
         try:
             self._queue.put_nowait((record, done))
@@ -47,10 +50,25 @@ class Worker:
 
     def close(self) -> None:
         """Apply the queued requests and stop."""
-        self._queue.put(None)
+        while self.alive:
+            try:
+                self._queue.put(None, timeout=COMMIT_CHECK_SECONDS)
+                break
+            except queue.Full:
+                continue
         self._thread.join()
 
     def _run(self) -> None:
+        """Run until the service is closed; whatever ends the thread, no request is left without an answer."""
+        try:
+            self._loop()
+        finally:
+            while not self._queue.empty():
+                waiting = self._queue.get_nowait()
+                if waiting is not None:
+                    waiting[1].set_exception(OSError(ENDED))
+
+    def _loop(self) -> None:
         checked = clocks.monotonic()
         while True:
             try:
@@ -62,9 +80,15 @@ class Worker:
             self._post([each for each in some if each is not None])
             if clocks.monotonic() - checked > COMMIT_CHECK_SECONDS:
                 checked = clocks.monotonic()
-                self.service.commit_if_due()
+                self._commit_if_due()
             if some and some[-1] is None:
                 return
+
+    def _commit_if_due(self) -> None:
+        try:
+            self.service.commit_if_due()
+        except Exception as error:  # a failed commit is a warning of the service; anything else is a defect
+            self.service.broken = f"a commit failed ({type(error).__name__}: {error}); restart the service"
 
     def _post(self, some: list[tuple[Record, "Future[JsonObject]"]]) -> None:
         if not some:
@@ -72,7 +96,8 @@ class Worker:
         try:
             responses = self.service.post_many([record for record, _ in some])
         except Exception as error:  # the thread must survive any error
-            responses = [error] * len(some)
+            # Without its traceback, which refers to the bodies of the requests.
+            responses = [error.with_traceback(None)] * len(some)
         for (_, done), response in zip(some, responses, strict=True):
             if isinstance(response, Exception):
                 done.set_exception(response)

@@ -2,25 +2,33 @@
 
 A commit writes its output part under a hidden name, then the states and the pending rows, each flushed to disk, and
 then replaces the manifest. Anything that the manifest does not name was not committed, and the next start deletes it.
+Every file has a checksum, and a start verifies all of them: a file that is missing, shortened or changed is an error,
+unless the start is asked to recover what is intact.
 """
 
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from wolf.online.bank import key_index
+from wolf.online.bank import key_index, serialization
 from wolf.online.bank.bank import Bank
 from wolf.runtime import checkpoints
-from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
+from wolf_fleet.streaming.part_index import PartIndex, measure
+from wolf_fleet.streaming.row_parser import JsonObject, RowBatch, empty_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-STREAM_FORMAT, SERVICE_FORMAT, VERSION = "wolf-stream", "wolf-service", 2
-MANIFEST = "manifest.json"
+STREAM_FORMAT, SERVICE_FORMAT, VERSION = "wolf-stream", "wolf-service", 3
+MANIFEST, INDEX, LOCK = "manifest.json", "parts.index", "lock"
+
+
+class DamagedState(ValueError):  # noqa: N818
+    """Files of a state folder are missing or damaged, and acknowledged rows may be lost."""
 
 
 class CheckpointStore:
@@ -32,17 +40,30 @@ class CheckpointStore:
         format: format of the parts, "parquet" or "csv".
         settings: of the stream; an earlier run with this state must have had the same.
         owner: format name in the manifest, so that a service does not resume the state of a stream or vice versa.
+        recover: continue with what is intact, and list the rest in `losses`, instead of raising `DamagedState`.
     """
 
-    def __init__(self, state: Path, out: Path, format: str, settings: JsonObject, owner: str = STREAM_FORMAT):
-        self.state, self.out, self.format, self.owner = state, out, format, owner
+    def __init__(
+        self,
+        state: Path,
+        out: Path,
+        format: str,
+        settings: JsonObject,
+        owner: str = STREAM_FORMAT,
+        recover: bool = False,
+    ):
+        self.state, self.out, self.format, self.owner, self.recover = state, out, format, owner, recover
+        self.losses: list[str] = []
         self.settings = settings | {"format": format, "out": str(out.resolve())}
         for folder in (state, out):
             checkpoints.make_folder(folder)
-        self._lock = checkpoints.hold(state / "lock", f"another process is running a stream with the state {state}")
-        self.manifest: JsonObject = {"epoch": 0, "parts": 0, "oldest": 1}
+        self._lock = checkpoints.hold(state / LOCK, f"another process is running a stream with the state {state}")
+        self.index = PartIndex(state / INDEX)
+        self.manifest: JsonObject = {"epoch": 0, "parts": 0, "oldest": 1, "lost_parts": [], "settings": self.settings}
         try:
-            self._recover()
+            self._load()
+            self._complete_commit()
+            self._verify_parts()
         except BaseException:
             self.close()
             raise
@@ -61,14 +82,41 @@ class CheckpointStore:
                     "settings, or start with an empty state folder"
                 )
 
-    def _recover(self) -> None:
-        """Complete the commit that the manifest names, and delete files that it does not name."""
+    def damaged(self, words: str) -> None:
+        """Raise an error for damage, or list it as a loss if the start is to recover."""
+        if not self.recover:
+            raise DamagedState(f"{words}: acknowledged rows may be lost. Restore the file, or start with --recover")
+        self.losses.append(words)
+
+    def _load(self) -> None:
+        """Read the manifest, or write the first one of an empty folder."""
         if (self.state / MANIFEST).exists():
-            self.manifest = {"oldest": 1} | read_manifest(self.state, (self.owner,))
-            self._check_settings()
+            try:
+                self.manifest = read_manifest(self.state, (self.owner,))
+            except DamagedState as error:
+                self.damaged(str(error))
+                self.manifest = self._older_manifest()
+        elif any(path.name != LOCK and path.is_file() for path in self.state.iterdir()):
+            self.damaged(f"{self.state / MANIFEST} is missing")
+            self.manifest = self._older_manifest()
         elif any(self.out.glob("part-*")):
             words = "holds output of another stream; give an empty folder, or the state folder of that stream"
             raise ValueError(f"{self.out} {words}")
+        else:
+            self._write_manifest(self.manifest | {"format": self.owner, "version": VERSION})
+        self._check_settings()
+
+    def _older_manifest(self) -> JsonObject:
+        """Return the copy of the manifest in the newest file of pending rows, or the manifest of an empty folder."""
+        for path in sorted(self.state.glob("waiting-*.npz"), key=lambda path: path.stat().st_mtime, reverse=True):
+            try:
+                return dict(checkpoints.read(path, self.owner, VERSION, ())[0]["manifest"])
+            except (ValueError, KeyError):
+                self.losses.append(f"{path} is damaged")
+        return self.manifest
+
+    def _complete_commit(self) -> None:
+        """Rename the part of the last commit, if a crash prevented it, and delete files of unfinished commits."""
         done = self._part(self.manifest["parts"])
         staged = _hidden(done)
         if staged.exists():
@@ -77,9 +125,22 @@ class CheckpointStore:
             left.unlink(missing_ok=True)
         self._delete_old_files()
 
+    def _verify_parts(self) -> None:
+        """Compare all output parts with their checksums; damaged ones are put aside when recovering."""
+        for number in self._numbers:
+            part, stated = self._part(number), self.index.stated(number)
+            if stated is None and part.exists():
+                self.damaged(f"{self.index.path} is damaged or missing: {part.name} cannot be verified")
+                self.index.append(number, part)
+            elif not part.exists() or measure(part) != stated:
+                self.damaged(f"{part} was changed or shortened" if part.exists() else f"{part} is missing")
+                self.manifest["lost_parts"] = [*self.manifest["lost_parts"], number]
+                if part.exists():
+                    os.replace(part, part.with_name(f"{part.name}.damaged"))
+
     def _delete_old_files(self) -> None:
         epoch = self.manifest["epoch"]
-        kept = {MANIFEST, "lock", *(f"{name}-{epoch}.npz" for name in ("states", "waiting", "more"))}
+        kept = {MANIFEST, LOCK, *(f"{name}-{epoch}.npz" for name in ("states", "waiting", "more"))}
         ours = [path for pattern in ("*.npz", ".*.part") for path in self.state.glob(pattern)]
         for path in ours:
             if path.name not in kept:
@@ -92,7 +153,12 @@ class CheckpointStore:
     @property
     def parts(self) -> list[Path]:
         """Output files that are committed and kept, in order."""
-        return [self._part(number) for number in range(self.manifest["oldest"], self.manifest["parts"] + 1)]
+        return [self._part(number) for number in self._numbers]
+
+    @property
+    def _numbers(self) -> list[int]:
+        every = range(self.manifest["oldest"], self.manifest["parts"] + 1)
+        return [number for number in every if number not in self.manifest["lost_parts"]]
 
     def _part(self, number: int) -> Path:
         return self.out / f"part-{number:08d}.{self.format}"
@@ -110,11 +176,27 @@ class CheckpointStore:
         epoch = self.manifest["epoch"]
         if not epoch:
             return None
-        bank.read(self.state / f"states-{epoch}.npz")
-        _, arrays = checkpoints.read(self.state / f"waiting-{epoch}.npz", self.owner, VERSION, ())
+        states = self.state / f"states-{epoch}.npz"
+        try:
+            bank.read(states)
+        except (FileNotFoundError, ValueError) as error:
+            if _is_intact(states):
+                raise  # states of another model
+            self.damaged(f"the states of all keys cannot be read ({error}); they start from the prior")
+        arrays = self._read(f"waiting-{epoch}.npz")
+        if arrays is None:
+            return empty_batch(num_values)
         return RowBatch(
             [str(key) for key in key_index.unpack(arrays)], arrays["times"], arrays["values"].reshape(-1, num_values)
         )
+
+    def _read(self, name: str) -> dict[str, np.ndarray] | None:
+        """Read the arrays of a file of the last epoch; None if it is damaged and the start is to recover."""
+        try:
+            return checkpoints.read(self.state / name, self.owner, VERSION, ())[1]
+        except (FileNotFoundError, ValueError) as error:
+            self.damaged(str(error))
+            return None
 
     def epoch_on_disk(self) -> int:
         """Read the epoch that the manifest on disk names."""
@@ -123,8 +205,7 @@ class CheckpointStore:
 
     def extra_arrays(self) -> dict[str, np.ndarray]:
         """Read the additional arrays of the last epoch; empty if there are none."""
-        path = self.state / f"more-{self.manifest['epoch']}.npz"
-        return checkpoints.read(path, self.owner, VERSION, ())[1] if path.exists() else {}
+        return (self._read(f"more-{self.manifest['epoch']}.npz") or {}) if self.manifest.get("extra") else {}
 
     def commit(
         self,
@@ -147,23 +228,31 @@ class CheckpointStore:
         """
         epoch = self.manifest["epoch"] + 1
         part = self._part(self.manifest["parts"] + (table is not None))
+        number = self.manifest["parts"] + (table is not None)
         if table is not None:
             with checkpoints.atomic(_hidden(part)) as file:
                 _write(file, table, self.format)
+            self.index.append(number, _hidden(part))
+        oldest = self.manifest["oldest"] + drop
+        lost = [each for each in self.manifest["lost_parts"] if each >= oldest]
+        header = {"format": self.owner, "version": VERSION}
+        numbers = {"epoch": epoch, "parts": number, "oldest": oldest, "lost_parts": lost, "extra": extra is not None}
+        manifest = header | numbers | {"settings": self.settings} | facts
         bank.save(self.state / f"states-{epoch}.npz")
         arrays: dict[str, np.ndarray] = {"times": pending.times, "values": pending.values}
-        header = {"format": self.owner, "version": VERSION}
-        checkpoints.write(self.state / f"waiting-{epoch}.npz", header, arrays | key_index.pack(pending.keys))
+        copy = header | {"manifest": manifest}
+        checkpoints.write(self.state / f"waiting-{epoch}.npz", copy, arrays | key_index.pack(pending.keys))
         if extra is not None:
             checkpoints.write(self.state / f"more-{epoch}.npz", header, extra)
-        numbers = {"epoch": epoch, "parts": self.manifest["parts"] + (table is not None), "settings": self.settings}
-        numbers["oldest"] = self.manifest["oldest"] + drop
-        with checkpoints.atomic(self.state / MANIFEST) as file:
-            file.write(json.dumps(header | numbers | facts, indent=1).encode())
-        self.manifest = header | numbers | facts
+        self._write_manifest(manifest)
         if table is not None:
             os.replace(_hidden(part), part)
         self._delete_old_files()
+
+    def _write_manifest(self, manifest: JsonObject) -> None:
+        with checkpoints.atomic(self.state / MANIFEST) as file:
+            file.write(json.dumps(manifest | {"checksum": _checksum(manifest)}, indent=1).encode())
+        self.manifest = manifest
 
 
 def parts(state: str | os.PathLike[str]) -> list[Path]:
@@ -172,24 +261,41 @@ def parts(state: str | os.PathLike[str]) -> list[Path]:
     Args:
         state: folder of its state.
     """
-    manifest: JsonObject = {"oldest": 1} | read_manifest(Path(state), (STREAM_FORMAT, SERVICE_FORMAT))
+    manifest = read_manifest(Path(state), (STREAM_FORMAT, SERVICE_FORMAT))
     out, suffix = Path(manifest["settings"]["out"]), manifest["settings"]["format"]
-    return [out / f"part-{number:08d}.{suffix}" for number in range(manifest["oldest"], manifest["parts"] + 1)]
+    every = range(manifest["oldest"], manifest["parts"] + 1)
+    return [out / f"part-{number:08d}.{suffix}" for number in every if number not in manifest["lost_parts"]]
 
 
 def read_manifest(state: Path, owners: tuple[str, ...]) -> JsonObject:
     """Read the manifest of a state folder; raise a `ValueError` if it is missing, damaged or of another format."""
     path = state / MANIFEST
     try:
-        manifest = dict(json.loads(path.read_text()))
+        manifest = json.loads(path.read_text())
     except FileNotFoundError:
         raise ValueError(f"{state} is not the state folder of a stream: it has no {MANIFEST}") from None
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error})") from error
-    if manifest.get("format") not in owners or manifest.get("version") != VERSION:
-        found = f"{manifest.get('format')} {manifest.get('version')}"
-        raise ValueError(f"{path} has format {found}; expected {' or '.join(owners)} {VERSION}")
+    except (ValueError, RecursionError) as error:
+        raise DamagedState(f"{path} is damaged ({error})") from error
+    if not isinstance(manifest, dict):
+        raise DamagedState(f"{path} is damaged: it holds a {type(manifest).__name__}, not an object")
+    found = manifest.get("format"), manifest.get("version")
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise DamagedState(f"{path} is damaged: its checksum does not match its contents")
+    if found[0] not in owners or found[1] != VERSION:
+        raise ValueError(f"{path} has format {found[0]} {found[1]}; expected {' or '.join(owners)} {VERSION}")
     return manifest
+
+
+def _checksum(manifest: JsonObject) -> int:
+    return zlib.crc32(json.dumps(manifest, sort_keys=True).encode())
+
+
+def _is_intact(states: Path) -> bool:
+    try:
+        serialization.read(states)
+    except (FileNotFoundError, ValueError):
+        return False
+    return True
 
 
 def _hidden(part: Path) -> Path:

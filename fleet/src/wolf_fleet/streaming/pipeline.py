@@ -13,13 +13,14 @@ from wolf.online.bank.arrow_batches import name_results
 from wolf.online.bank.bank import Bank
 from wolf.online.bank.step import BankStep
 from wolf.results import count
+from wolf_fleet.streaming import future_rows
 from wolf_fleet.streaming.reorder_buffer import ReorderBuffer, newest_before
 from wolf_fleet.streaming.row_parser import Columns, JsonObject, RowBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TOTALS = ("rows", "used", "outliers", "late", "repeated", "unreadable")
+TOTALS = ("rows", "used", "outliers", "late", "repeated", "ahead", "unreadable")
 
 
 @dataclasses.dataclass
@@ -32,6 +33,7 @@ class StreamSummary:
         outliers: rows that were flagged.
         late: rows that were discarded because they arrived too late.
         repeated: rows that were discarded because their key already had a row of the same time.
+        ahead: rows that were discarded because their time is too far in the future.
         unreadable: lines that could not be parsed.
         example: the first of these in this run, with the reason.
         waiting: rows held in the reorder buffer.
@@ -44,6 +46,7 @@ class StreamSummary:
     outliers: int = 0
     late: int = 0
     repeated: int = 0
+    ahead: int = 0
     unreadable: int = 0
     example: str = ""
     waiting: int = 0
@@ -54,6 +57,8 @@ class StreamSummary:
         """Format the counts as a few lines of text."""
         lines = [f"{count(self.rows, 'row')} read, {self.used:,} filtered for {count(self.keys, 'key')}"]
         lines += [f"{count(self.outliers, 'outlier')}, {self.late:,} late, {self.repeated:,} repeated"]
+        if self.ahead:
+            lines += [f"{count(self.ahead, 'row')} too far in the future: check the unit of the times"]
         if self.unreadable:
             example = f": {self.example}" if self.example else ""
             lines += [f"{count(self.unreadable, 'line')} could not be read{example}"]
@@ -89,6 +94,8 @@ class Pipeline:
         step: length of a model step, in that unit.
         level: probability of the intervals.
         idle_timeout: a key without rows for longer than this is forgotten, in the unit of the times; None for never.
+        max_ahead: a row whose time is further ahead than this is discarded: ahead of the clock where times are dates
+            or seconds since 1970 (default: a day), otherwise ahead of the newest row (default: no limit).
     """
 
     def __init__(
@@ -99,9 +106,13 @@ class Pipeline:
         step: float,
         level: float,
         idle_timeout: float | None = None,
+        max_ahead: float | None = None,
     ):
+        if max_ahead is not None:
+            validation.positive_number("max_ahead", max_ahead)
         check(bank, columns, allowed_lateness, step, idle_timeout)
         self.bank, self.columns, self.step, self.idle_timeout = bank, columns, step, idle_timeout
+        self.max_ahead = max_ahead
         self.num_deviations = deviations(validation.confidence_level(level))
         self.buffer = ReorderBuffer(allowed_lateness, len(columns.values), step, idle_timeout)
         self.counts = StreamSummary()
@@ -126,11 +137,23 @@ class Pipeline:
         self.dated = facts.get("dated")
         self.counts = StreamSummary(**{name: facts.get(name, 0) for name in TOTALS})
 
-    def process(self, rows: RowBatch) -> FilteredRows | None:
-        """Insert rows in order of arrival; return the rows that were filtered, or None if there are none."""
+    def process(self, rows: RowBatch, clock: float) -> FilteredRows | None:
+        """Insert rows in order of arrival.
+
+        Args:
+            rows: any number of rows.
+            clock: time of arrival, in seconds since 1970.
+
+        Returns:
+            The rows that were filtered; None if there are none.
+        """
         self.counts.rows += len(rows.keys)
         if self.columns.time is None:
             return self._filter(rows)
+        ahead = future_rows.find(rows.times, self.buffer.latest * self.step, clock, self.dated, self.max_ahead)
+        if ahead is not None:
+            self.counts.ahead += int(ahead.sum())
+            rows = rows.take(np.flatnonzero(~ahead))
         released, num_late, expiry = self.buffer.push(rows, self.bank.last_times)
         self.counts.late += num_late
         return self._filter(released, expiry)

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +19,7 @@ MIN_LINES_FOR_ARROW = 200  # below this the fixed cost of Arrow's CSV reader exc
 # Bytes for which Arrow and Python agree: no quotes, and no characters that only one of them treats as white space.
 PLAIN_BYTES = bytes(set(range(0x21, 0x7F)) - {ord('"')} | {ord("\n")})
 REPLACEMENT_CHARACTER = "\ufffd"  # decoded from bytes that are not UTF-8
+UNSUITABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # in keys: neither stored nor shown by every tool
 MAX_EXAMPLE_LENGTH = 80  # characters of an unreadable line, or of its error, in messages
 
 
@@ -153,6 +155,8 @@ class RowParser:
             return None
         cells = text.split(delimiter)  # one list for all rows: a list per row would keep the garbage collector busy
         keys = [key.strip() for key in cells[positions[0] :: width]]
+        if any(map(UNSUITABLE.search, keys)):
+            return None
         try:
             read = [
                 [float(cell) if cell else math.nan for cell in cells[position::width]] for position in positions[1:]
@@ -214,6 +218,8 @@ class RowParser:
 def _key(cell: Cell) -> str:
     if type(cell) not in (str, int) or not (text := str(cell).strip()) or REPLACEMENT_CHARACTER in text:
         raise ValueError("the key is not text")
+    if UNSUITABLE.search(text):
+        raise ValueError("the key has control characters or is not valid Unicode")
     return text
 
 

@@ -40,6 +40,8 @@ def stream(
     follow: bool = False,
     level: float = 0.95,
     format: str = "parquet",
+    max_ahead: float | None = None,
+    recover: bool = False,
     on_progress: Callable[[StreamSummary], None] | None = None,
 ) -> StreamSummary:
     """Filter the rows of a stream exactly once; after a crash, the same call resumes from the last commit.
@@ -70,6 +72,11 @@ def stream(
         follow: wait for more at the end of a file, without limit. Without it the reorder buffer is flushed at the end.
         level: probability of the intervals.
         format: format of the output, "parquet" or "csv".
+        max_ahead: a row whose time is further ahead than this, in the unit of the times, is counted and discarded:
+            ahead of the clock where times are dates or seconds since 1970 (default: a day), otherwise ahead of the
+            newest row (default: no limit).
+        recover: start with what is intact although files of the state or output are damaged or missing; by default
+            that is an error.
         on_progress: called with the counts after each commit.
 
     Returns:
@@ -79,10 +86,10 @@ def stream(
     validation.choice("format", format, FORMATS)
     validation.count("batch_rows", batch_rows)
     validation.positive_number("commit_interval", commit_interval)
-    pipeline = Pipeline(bank, columns, allowed_lateness, step, level, idle_timeout)
+    pipeline = Pipeline(bank, columns, allowed_lateness, step, level, idle_timeout, max_ahead)
     settings = {"key": key, "values": list(columns.values), "time": time, "allowed_lateness": allowed_lateness}
     settings |= {"step": step, "level": level, "idle_timeout": idle_timeout}
-    checkpoint = CheckpointStore(Path(state), Path(out), format, settings)
+    checkpoint = CheckpointStore(Path(state), Path(out), format, settings, recover=recover)
     try:
         run = _StreamRun(fspath(source), pipeline, checkpoint, follow, on_progress)
         return run.run(batch_rows, commit_interval)
@@ -152,7 +159,7 @@ class _StreamRun:
         counts = self.pipeline.counts
         counts.unreadable += unreadable
         counts.example, self.pipeline.dated = self.parser.example, self.parser.dated
-        return self.pipeline.process(rows)
+        return self.pipeline.process(rows, clocks.time())
 
     def _commit(self, tables: list["pa.Table"]) -> None:
         import pyarrow
