@@ -11,6 +11,7 @@ import uvicorn
 
 import wolf
 from wolf_fleet.service import Service
+from wolf_fleet.service.http_limits import LimitedProtocol
 
 LEVEL = wolf.models.local_level(0.1, 1.0)
 NAMES = {"key": "id", "values": "v", "time": "t"}
@@ -45,7 +46,9 @@ class Server:
     def __init__(self, app):
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        self.server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+        self.server = uvicorn.Server(
+            uvicorn.Config(app, http=LimitedProtocol, log_level="error", timeout_graceful_shutdown=1)
+        )
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
         self.thread.start()
 

@@ -20,7 +20,7 @@ from wolf.online.bank.bank import Bank
 from wolf.results import count
 from wolf.statespace import LinearModel
 from wolf_fleet.service import request_parsing
-from wolf_fleet.service.idempotency import IdempotencyStore
+from wolf_fleet.service.idempotency import IdempotencyConflict, IdempotencyStore
 from wolf_fleet.service.key_health import KeyHealth
 from wolf_fleet.service.output_parts import OutputParts
 from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
@@ -258,8 +258,9 @@ class Service:
                 return known | {"duplicate": True}, False
             rows, dated = self._parse(record, self.max_keys)
         except ValueError as error:
-            # Its traceback refers to the body of the request.
-            return error.with_traceback(None), False
+            # A new error: the traceback and the context of this one refer to the body of the request.
+            kind = IdempotencyConflict if isinstance(error, IdempotencyConflict) else ValueError
+            return kind(str(error)), False
         return self._apply(record, rows, dated), True
 
     def _parse(self, record: Record, max_keys: int) -> tuple[RowBatch, bool | None]:
