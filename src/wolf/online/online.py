@@ -381,7 +381,7 @@ class Online:
             return y.copy() if self.horizon else y  # the usual case, first
         if y is None:
             return np.full(size, np.nan, self.dtype)
-        value = validation.number_array("y", y)
+        value = validation.data_array("y", y)
         if value.ndim == 0 and size == 1:
             value = value[None]
         if value.shape != (size,):
