@@ -17,6 +17,8 @@ PSD_TOLERANCE = 1e-10  # relative to the largest eigenvalue: rounding of a rank-
 MAX_COUNT = 2**31 - 1  # steps are counted in 32 bits
 SEED_RANGE = (-(2**63), 2**63)  # of JAX
 MAX_REPR_LENGTH = 100  # characters of a value in a message
+MAX_TIME = 2.0**63  # nanoseconds since 1970 until 2262, as the times of pandas; larger ones are mistakes
+CATEGORIES = ("category", "categorical", "enum", "dictionary")  # how dtypes of data frame libraries begin
 MASKABLE = (np.ma.MaskedArray, list, tuple)  # types that may hold masked values
 ADVICE_BY_KIND = {
     "c": ", of complex numbers; give their parts as two columns",
@@ -56,6 +58,41 @@ def number_array(name: str, value: object) -> Any:
             "" if array is None else array.dtype.kind, "; use a list or an array, NaN for missing"
         )
         raise ValueError(f"{name} must be an array of numbers; got {type(value).__name__}{advice}") from error
+
+
+def data_array(name: str, value: object) -> Any:
+    """Convert measurements or times as `number_array`; booleans and categories are an error, not 0, 1 and codes."""
+    array = number_array(name, value)
+    kind = _kind_of_data(value)
+    if kind is not None:
+        raise ValueError(f"{name} must hold numbers; got {kind}. Use .astype(float) if they are meant as numbers")
+    return array
+
+
+def _kind_of_data(value: object) -> str | None:
+    """Name booleans and categories of any library; None for other data."""
+    if isinstance(value, list | tuple):
+        while isinstance(value, list | tuple) and value:
+            value = value[0]
+    if isinstance(value, bool | np.bool_):
+        return "booleans"
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":  # as pandas returns nullable booleans
+        return "booleans" if any(isinstance(cell, bool | np.bool_) for cell in value.flat) else None
+    # A data frame has dtypes, a series or an array of pandas, polars or NumPy a dtype, and one of pyarrow a type.
+    found = getattr(value, "dtypes", None) if hasattr(value, "columns") else None
+    kinds = list(found) if found is not None else [getattr(value, "dtype", getattr(value, "type", ""))]
+    names = [str(kind).lower() for kind in kinds]
+    if any(name.startswith("bool") for name in names):
+        return "booleans"
+    return "categories" if any(name.startswith(CATEGORIES) for name in names) else None
+
+
+def check_times(name: str, times: np.ndarray) -> None:
+    """Raise an error for times too far apart to subtract and square."""
+    far = np.abs(times) > MAX_TIME
+    if np.any(far):
+        row = int(np.flatnonzero(far)[0])
+        raise ValueError(f"{name} must be within ±{MAX_TIME:.2g}; got {times[row]:.3g} in row {row + 1}")
 
 
 def one_number(value: object) -> float | None:
@@ -331,7 +368,7 @@ def model(prior: Any, dynamics_cov: Array, obs_cov: Array, names: tuple[str, str
 
 def measurements(ys: object, size: int, dims: int = 2) -> np.ndarray:
     """Return measurements as a float array (T, M), or (B, T, M) for `dims=3`; masked entries become NaN."""
-    array = number_array("ys", ys)
+    array = data_array("ys", ys)
     if array.ndim == dims - 1 and size == 1:
         array = array[..., None]
     if array.ndim != dims or array.shape[-1] != size:

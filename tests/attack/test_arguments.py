@@ -18,6 +18,7 @@ from tests.attack import invalid_values as invalid
 import wolf
 from wolf import models
 from wolf.fitting.initial_values import first_guesses
+from wolf.models.continuous import time_steps
 
 LEVEL = models.local_level(level_var=0.1, obs_var=1.0)
 PLANE = models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=1.0)
@@ -254,6 +255,64 @@ def test_missing_values_are_recognised_in_any_container(ys):
     out = wolf.filter(LEVEL, ys, method="KF")
     assert out.missing == 1
     np.testing.assert_array_equal(np.isnan(out.ys[:, 0]), [False, True, False, False, False])
+
+
+FLAGS, CODES = [True, False, True, True, False], [1, 2, 3, 3, 4]
+NO_MEASUREMENTS = {
+    "list": FLAGS,
+    "bools": np.array(FLAGS),
+    "bool objects": np.array(FLAGS, object),
+    "bools of pandas": pandas.Series(FLAGS),
+    "nullable bools of pandas": pandas.Series(FLAGS, dtype="boolean"),
+    "bools of polars": polars.Series(FLAGS),
+    "frame of pandas": pandas.DataFrame({"y": FLAGS}),
+    "bools of Arrow": pyarrow.array(FLAGS),
+    "bools of JAX": jnp.asarray(FLAGS),
+    "categories": pandas.Series(CODES, dtype="category"),
+    "frame of categories": pandas.DataFrame({"y": pandas.Series(CODES, dtype="category")}),
+    "dictionary of Arrow": pyarrow.array(CODES).dictionary_encode(),
+}
+BANK = wolf.Bank(LEVEL, "KF")
+KEYS = list("abcde")
+TAKES_YS = {
+    "filter": lambda v: wolf.filter(LEVEL, v),
+    "filter_many": lambda v: wolf.filter_many(LEVEL, [YS, v]),
+    "filter_chunks": lambda v: list(wolf.filter_chunks(LEVEL, [v])),
+    "Bank.step": lambda v: BANK.step(KEYS, v),
+    "choose": wolf.choose,
+    "fit": lambda v: wolf.fit(models.local_level, v),
+    "tune": lambda v: wolf.tune(LEVEL, v),
+    "changepoints": lambda v: wolf.changepoints(LEVEL, v),
+}
+TAKES_TIMES = {
+    "Bank.step": lambda v: BANK.step(KEYS, YS, times=v),
+    "choose": lambda v: wolf.choose(YS, times=v),
+    "time_steps": time_steps,
+}
+
+
+@pytest.mark.parametrize("call", TAKES_YS.values(), ids=TAKES_YS)
+def test_booleans_and_categories_are_no_measurements(call):
+    invalid.check_refused("ys", NO_MEASUREMENTS, call)
+
+
+def test_booleans_and_categories_are_no_measurement_of_a_step():
+    values = {name: value[:1] for name, value in NO_MEASUREMENTS.items()} | {"True": True, "np.True_": np.True_}
+    invalid.check_refused("y", values, online().step)
+
+
+@pytest.mark.parametrize("call", TAKES_TIMES.values(), ids=TAKES_TIMES)
+def test_booleans_and_times_far_away_are_no_times(call):
+    values = invalid.without(NO_MEASUREMENTS, "frame of pandas", "frame of categories")
+    invalid.check_refused("times", values | {"1e300": [0.0, 1.0, 2.0, 3.0, 1e300]}, call)
+
+
+def test_frames_refuse_booleans_categories_and_times_far_away():
+    for name, column in {"y": NO_MEASUREMENTS["bools"], "z": NO_MEASUREMENTS["categories"]}.items():
+        with pytest.raises(ValueError, match=f"column '{name}', given as values"):
+            wolf.filter_frame(FRAME.assign(**{name: column}), values=name)
+    with pytest.raises(ValueError, match=r"times must be within ±9\.2e\+18; got 1e\+300 in row 5"):
+        wolf.filter_frame(FRAME.assign(t=[0.0, 1.0, 2.0, 3.0, 1e300]), time="t", values="y", parameters=KNOWN)
 
 
 def test_many_masked_series_keep_their_masks():

@@ -29,7 +29,7 @@ for named in ([], ["--time", "time"]):
     run(f"no number among numbers{how}", {"in.csv": one(3, "", 0)}, *named, words="row 4 has no time stamp")
     run(f"infinity among times{how}", {"in.csv": one(3, "inf", 0)}, *named, words="row 4")
     far = {"in.csv": one(ROWS - 1, "1e300", 0)}
-    run(f"a time of 1e300{how}", far, *named, code=0, written=("in-clean.csv",))
+    run(f"a time of 1e300{how}", far, *named, words="got 1e+300 in row 30")
 offsets = dated(3, "2024-05-04T01:00:00+01:00", "2024-05-{:02d}T00:00:00Z")
 run("two offsets of one moment", {"in.csv": offsets}, code=0, words="every 86400 s")
 american = text([f"01/{i + 1:02d}/2015,{y}" for i, y in enumerate(LEVEL)])

@@ -2,11 +2,13 @@
 
 import ast
 import gc
+import json
 import os
 import resource
 import stat
 import subprocess
 import sys
+from collections import OrderedDict
 from importlib import import_module
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import pytest
 
 import wolf
 from wolf.numerics.precision import precision
-from wolf.runtime import compilation_cache, signals
+from wolf.runtime import cache_folder, signals
 from wolf.runtime.gc_pause import gc_paused
 
 FILTER = "import wolf, numpy as np; m = wolf.models.local_level(level_var=0.1, obs_var=1.0); "
@@ -181,10 +183,10 @@ def test_frozen_objects_stay_frozen():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(compilation_cache.ENV_VARIABLE, str(tmp_path))
-    compilation_cache.folder.cache_clear()
+    monkeypatch.setenv(cache_folder.ENV_VARIABLE, str(tmp_path))
+    cache_folder.folder.cache_clear()
     yield tmp_path
-    compilation_cache.folder.cache_clear()
+    cache_folder.folder.cache_clear()
 
 
 def test_programs_are_cached_inside_the_context_only(folder):
@@ -212,33 +214,90 @@ def test_folder_of_the_user_is_used_instead(folder, tmp_path_factory):
 
 @pytest.mark.parametrize("word", ["off", "0", "OFF"])
 def test_nothing_is_cached_when_switched_off(word, folder, monkeypatch):
-    monkeypatch.setenv(compilation_cache.ENV_VARIABLE, word)
-    assert compilation_cache.folder() is None
+    monkeypatch.setenv(cache_folder.ENV_VARIABLE, word)
+    assert cache_folder.folder() is None
     with precision("float64"):
         assert jax.config.jax_compilation_cache_dir is None
 
 
+def not_cached(reason):
+    """Expect no folder, and one warning with the reason, however often it is asked for."""
+    with pytest.warns(RuntimeWarning, match=f"not cached on disk.*{reason}.*{cache_folder.ENV_VARIABLE}") as caught:
+        assert cache_folder.folder() is None is cache_folder.folder()
+    assert len(caught) == 1
+
+
 def test_unusable_folder_disables_the_cache(folder, monkeypatch):
     (folder / "file").write_text("")
-    monkeypatch.setenv(compilation_cache.ENV_VARIABLE, str(folder / "file"))
-    assert compilation_cache.folder() is None
+    monkeypatch.setenv(cache_folder.ENV_VARIABLE, str(folder / "file"))
+    not_cached("File exists")
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are a matter of POSIX")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners are a matter of POSIX")
 def test_folder_of_another_user_is_not_used(folder, monkeypatch):
-    monkeypatch.setattr(os, "getuid", lambda: 4242)
-    assert compilation_cache.folder() is None
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    not_cached("belongs to another user")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are a matter of POSIX")
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_folder_that_others_can_write_to_is_not_used_and_keeps_its_mode(mode, folder):
+    folder.chmod(mode)
+    not_cached("others can write")
+    assert stat.S_IMODE(folder.stat().st_mode) == mode
+
+
+def test_folder_that_others_can_only_read_is_used_and_keeps_its_mode(folder):
+    folder.chmod(0o755)
+    place = Path(cache_folder.folder())
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, place)] == [0o755, 0o700]
+
+
+def test_links_are_not_followed(folder, tmp_path_factory, monkeypatch):
+    target = tmp_path_factory.mktemp("target")
+    place = Path(cache_folder.folder())
+    place.rmdir()
+    place.symlink_to(target)
+    cache_folder.folder.cache_clear()
+    not_cached("is a symbolic link")
+    (folder / "link").symlink_to(target)
+    monkeypatch.setenv(cache_folder.ENV_VARIABLE, str(folder / "link"))
+    cache_folder.folder.cache_clear()
+    not_cached("is a symbolic link")
+    assert not list(target.iterdir())
+
+
+def test_cached_steps_hold_no_pickles(folder, monkeypatch):
+    """The facts of every kind of step are JSON, and read back as they were."""
+    from wolf.native.execute import disk_cache, executable, facts_json
+
+    monkeypatch.setattr(disk_cache, "_folder", lambda: folder)
+    monkeypatch.setattr(executable, "_steps", OrderedDict())
+    model = wolf.models.local_level(0.1, 1.0)
+    before = wolf.Online(model).step(1.0)
+    facts = [path for path in folder.iterdir() if path.suffix == ".facts"]
+    assert facts
+    for path in facts:
+        content = cache_folder.read_checked(path)
+        json.loads(content)
+        assert facts_json.encode(facts_json.decode(content)) == content
+    executable._steps.clear()
+    monkeypatch.setattr(executable, "trace", lambda signature: pytest.fail("traced again"))
+    assert wolf.Online(model).step(1.0).log_likelihood == before.log_likelihood
+    forged = b'{"state": {"class": ["wolf.runtime.signals", "unfinished"], "fields": []}}'
+    with pytest.raises(TypeError, match="named tuple of wolf"):
+        facts_json.decode(forged)
 
 
 def test_least_recently_used_programs_are_evicted(folder, monkeypatch):
-    monkeypatch.setattr(compilation_cache, "MAX_BYTES", 1000)
-    place = Path(compilation_cache.folder())
+    monkeypatch.setattr(cache_folder, "MAX_BYTES", 1000)
+    place = Path(cache_folder.folder())
     for age in range(20):
         path = place / f"{age:02}-cache"
         path.write_bytes(bytes(100))
         os.utime(path, (1e9 - age, 1e9 - age))
-    compilation_cache.folder.cache_clear()
-    compilation_cache.folder()
+    cache_folder.folder.cache_clear()
+    cache_folder.folder()
     assert [path.name for path in sorted(place.iterdir())] == [f"{age:02}-cache" for age in range(7)]
 
 

@@ -61,6 +61,7 @@ class LoadedTable(NamedTuple):
         place: positions, if the columns are such: latitude, longitude, and optionally altitude and accuracy, (rows,)
             each. They are then filtered in metres on a plane.
         parts: columns of year, month and so on, if dates are in several columns; `time` is then the first.
+        decimal: decimal mark of the values, in which results are written too.
     """
 
     table: io.Table
@@ -78,6 +79,7 @@ class LoadedTable(NamedTuple):
     failed: dict[str, str]
     place: dict[str, np.ndarray] | None = None
     parts: tuple[str, ...] = ()
+    decimal: str = "."
 
     @property
     def time_names(self) -> list[str]:
@@ -130,7 +132,9 @@ def load(
         names = [places["latitude"], places["longitude"]]
     names = names or [column_roles.find_value(table, columns, {dated, clock, by, *parts}, notes)]
     groups, labels, keys = (None, None, None) if by is None else io.group_column(table, by)
-    stacked = np.stack([_numbers(table, name, how, notes, groups) for name in names], axis=1)
+    columns_read = [_numbers(table, name, how, notes, groups) for name in names]
+    stacked = np.stack([column.values for column in columns_read], axis=1)
+    decimal = "," if any(column.style.decimal == "," for column in columns_read) else "."
     axis = None
     if parts:
         axis = io.parts_axis(table, parts, how.zone, groups)
@@ -140,16 +144,16 @@ def load(
         _note_clock_change(axis, groups, notes)
     quoted = io.needs_quotes(table.data, table.delimiter)
     found = (dated, axis, names, stacked, by, groups, labels, keys, notes, clock)
-    place = {kind: _numbers(table, name, how, notes) for kind, name in places.items()} if places else None
+    place = {kind: _numbers(table, name, how, notes).values for kind, name in places.items()} if places else None
     if place:
         described = " and ".join(f"{name!r} as {kind}" for kind, name in places.items())
         notes.append(f"positions ({described}) are cleaned in metres on a plane")
-    return LoadedTable(table.without_rows(), quoted, *found, {}, place, parts)
+    return LoadedTable(table.without_rows(), quoted, *found, {}, place, parts, decimal)
 
 
 def _numbers(
     table: io.Table, name: str, how: ReadOptions, notes: list[str], groups: np.ndarray | None = None
-) -> np.ndarray:
+) -> io.Numbers:
     """Read the numbers of a column, and add remarks about them to the notes."""
     codes, words = _split_missing(how.missing)
     found = io.number_column(table, name, how.on_bad_cell, how.decimal, words)
@@ -182,7 +186,7 @@ def _numbers(
             f"{count:,} values of {name!r} are exactly {limit:g}, the limit of its range: "
             "the true value may be beyond it"
         )
-    return values
+    return found._replace(values=values)
 
 
 def _in_constant(values: np.ndarray, groups: np.ndarray) -> np.ndarray:

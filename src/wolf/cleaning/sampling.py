@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from wolf import validation
 from wolf.numerics import calendar_months
 
 MAX_SAMPLED_GAPS = 100_000  # from which the typical one is estimated
@@ -101,6 +102,8 @@ class Order:
         if times is not None and not np.all(np.isfinite(times)):
             row = int(np.flatnonzero(~np.isfinite(times))[0])
             raise ValueError(f"row {row + 1} has no time stamp; every row needs one, or leave out the time column")
+        if times is not None:
+            validation.check_times("times", times)
 
     def __call__(self, rows: np.ndarray | None) -> np.ndarray | None:
         """Sort the rows of one series by time; the sort is stable.

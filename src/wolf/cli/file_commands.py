@@ -57,6 +57,11 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
     shell_complete=shell_completion.files,
 )
 @click.option("--report", help="HTML report to write, in one file.", shell_complete=shell_completion.files)
+@click.option(
+    "--escape-formulas",
+    is_flag=True,
+    help="Put an apostrophe before text cells of CSV output that begin with = + - @, for spreadsheet programs.",
+)
 @click.option("--strict", is_flag=True, help="Exit with code 1 if a series of --by could not be filtered.")
 @talk_options
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
@@ -91,7 +96,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     if loaded.axis is not None and loaded.axis.origin is not None:
         chosen = dataclasses.replace(chosen, dated=True, origin=loaded.axis.origin / 1e9)
     with progress_bar(f"Filtering {len(loaded.values):,} rows", loaded.values.size, options["quiet"]) as bar:
-        series = _clean(loaded, chosen, target, report is not None, bar.update)
+        series = _clean(loaded, chosen, target, report is not None, options["escape_formulas"], bar.update)
     wrote = ["standard output" if target == "-" else target]
     if report is not None:
         _write_report(report, loaded, series, chosen, options["quiet"])
@@ -105,19 +110,24 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
 
 
 def _clean(
-    loaded: "LoadedTable", chosen: "Options", target: str, whole: bool, on_progress: Callable[[int], object]
+    loaded: "LoadedTable",
+    chosen: "Options",
+    target: str,
+    whole: bool,
+    escape_formulas: bool,
+    on_progress: Callable[[int], object],
 ) -> "Sequence[FittedSeries]":
     """Clean series or tracks, and write them."""
     from wolf.cli.commands import filter, filter_output, track
 
     if loaded.place is not None:
         tracks = track.run(loaded, chosen, on_progress)
-        track.write(target, loaded, tracks)
+        track.write(target, loaded, tracks, escape_formulas)
         return [each.series for each in tracks]
     if Path(target).suffix.lower() == track.GPX:
         raise ValueError(f"{target} is for tracks: {loaded.table.name} has no columns of latitude and longitude")
     series = (filter.clean_series if whole else filter.start)(loaded, chosen, on_progress)
-    filter_output.write(target, loaded, series, on_progress)
+    filter_output.write(target, loaded, series, on_progress, escape_formulas)
     return series
 
 

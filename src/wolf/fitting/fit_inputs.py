@@ -43,7 +43,7 @@ def as_series(ys: ArrayLike, size: int) -> np.ndarray:
     """Convert one series or many to an array (B, T, M)."""
     if is_many(ys):
         return validation.many_measurements(ys, size)[0]
-    array = validation.number_array("ys", ys)
+    array = validation.data_array("ys", ys)
     return (
         validation.measurements(array, size, dims=3) if array.ndim == 3 else validation.measurements(array, size)[None]
     )

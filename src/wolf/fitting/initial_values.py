@@ -79,7 +79,7 @@ def difference_var(ys: ArrayLike, around_slope: bool = False) -> float:
         >>> round(difference_var(np.arange(10.0) % 2), 3)
         2.198
     """
-    blocks = [validation.number_array("ys", block) for block in (ys if is_many(ys) else [ys])]
+    blocks = [validation.data_array("ys", block) for block in (ys if is_many(ys) else [ys])]
     blocks = [block.reshape(-1, 1) if block.ndim < 2 else block for block in blocks]
     sizes = []
     for block in blocks:

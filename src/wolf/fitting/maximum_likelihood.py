@@ -74,7 +74,7 @@ def fit(
     """
     user_guesses, limits = check_options(builder, start, bounds, score, restarts, seed, update_first, affine)
     builder = hold_parameters(builder, hold, user_guesses)
-    if not is_many(ys) and not (validation.number_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
+    if not is_many(ys) and not (validation.data_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
         raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
     transform = first_transform(builder, ys, user_guesses, limits)
     bound_programs()

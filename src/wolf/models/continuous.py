@@ -157,6 +157,7 @@ def time_steps(times: object, start: float | None = None) -> np.ndarray:
     stamps = read_times(times)
     if stamps.ndim != 1 or not len(stamps) or not np.all(np.isfinite(stamps)):
         raise ValueError(f"times must be a finite array of shape (T,); got shape {stamps.shape}")
+    validation.check_times("times", stamps)
     gaps = np.diff(stamps, prepend=stamps[0] if start is None else validation.number("start", start))
     if np.any(gaps < 0):
         first = int(np.flatnonzero(gaps < 0)[0])
@@ -170,7 +171,7 @@ def read_times(times: object) -> np.ndarray:
     dated = not np.ma.isMaskedArray(times) and getattr(times, "dtype", None) is not None
     stamps = without_zone(np.asarray(times)) if dated or _all_dates(times) else None
     if stamps is None or not np.issubdtype(stamps.dtype, np.datetime64) or not stamps.ndim or not len(stamps):
-        return validation.number_array("times", times)
+        return validation.data_array("times", times)  # type: ignore[no-any-return]
     return (stamps - stamps[0]) / np.timedelta64(1, "s")
 
 

@@ -23,6 +23,7 @@ from wolf.online.sensor import Sensor
 from wolf.online.step_info import StepReport
 from wolf.online.steppers import Matrices, Snapshot, make_stepper, overridden_model, time_step
 from wolf.results import count, describe_state
+from wolf.results.states import read_state
 from wolf.results.views.learned_noise import learned_noise
 from wolf.runtime import checkpoints
 from wolf.statespace import LinearModel, Model, time_axes
@@ -334,23 +335,20 @@ class Online:
         validation.path("path", path)
         validate.check_model(model)
         header, arrays = checkpoints.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
+        method = validate.resolve_method(from_dict(header["method"]) if method is None else method, model)
+        checkpoints.check_identity(path, header, model, method)
+        validate.check_options(header["dtype"], "all", header["update_first"])
+        state = read_state(path, arrays, model, method, header["dtype"])
+        validation.key(arrays.get("key"))
         online = cls(
             model,
-            from_dict(header["method"]) if method is None else method,
+            method,
             key=jax.random.wrap_key_data(jnp.asarray(arrays["key"])) if "key" in arrays else None,
             update_first=header["update_first"],
             dtype=header["dtype"],
             horizon=header["horizon"],
+            state=state,
         )
-        checkpoints.check_identity(path, header, model, online.method)
-        expected = jax.tree.leaves(online.state)
-        leaves: list[np.ndarray] = []
-        for i, mine in enumerate(expected):
-            saved = arrays.get(f"state_{i}")
-            if saved is None or mine.shape != saved.shape or mine.dtype != saved.dtype:
-                raise ValueError(f"{path} holds a state of another shape, or is damaged; expected {mine.shape}")
-            leaves.append(saved)
-        online._stepper.set_state(leaves)
         online._u_before = arrays.get("u_before")
         return online
 
@@ -383,7 +381,7 @@ class Online:
             return y.copy() if self.horizon else y  # the usual case, first
         if y is None:
             return np.full(size, np.nan, self.dtype)
-        value = validation.number_array("y", y)
+        value = validation.data_array("y", y)
         if value.ndim == 0 and size == 1:
             value = value[None]
         if value.shape != (size,):

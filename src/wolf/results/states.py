@@ -1,7 +1,8 @@
 """`States`: the final states of many series, to continue from and to serialize."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import jax
@@ -95,17 +96,44 @@ class States:
         method = validate.resolve_method(from_dict(header["method"]) if method is None else method, first)
         given = model if models is None else models
         checkpoints.check_identity("data", header, given, method)
-        structure, shapes = state_structure(validate.adapt_model(first, method, 0), method, header["dtype"])
-        leaves = [arrays.get(f"state_{i}") for i in range(structure.num_leaves)]
-        if any(leaf is None or leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True)):
-            raise ValueError("data holds states of another shape, or is damaged")
-        final = jax.tree.unflatten(structure, leaves)
+        final = read_state("data", arrays, first, method, header["dtype"], axes=1)
         return cls(final, given, method, header["dtype"], header["update_first"], arrays.get("u_before"))
+
+
+def read_state(
+    where: str | PathLike[str],
+    arrays: Mapping[str, np.ndarray],
+    model: Model,
+    method: Filter,
+    dtype: str,
+    axes: int = 0,
+) -> PyTree:
+    """Assemble a state from the arrays of a file, after comparing their shapes with those that the filter has.
+
+    Args:
+        where: the path or the argument that the arrays were read from.
+        arrays: `state_0`, `state_1`, ...
+        model: as given by the user.
+        method: a filter.
+        dtype: precision.
+        axes: number of leading axes, of series.
+    """
+    expected, structure = jax.tree.flatten(_abstract_state(validate.adapt_model(model, method, 0), method, dtype))
+    leaves = [arrays.get(f"state_{i}") for i in range(len(expected))]
+    for saved, leaf in zip(leaves, expected, strict=True):
+        if saved is None or (saved.ndim - axes, saved.shape[axes:], saved.dtype) != (leaf.ndim, leaf.shape, leaf.dtype):
+            raise ValueError(f"{where} holds a state of another shape, or is damaged; expected {leaf.shape}")
+    return jax.tree.unflatten(structure, leaves)
 
 
 def state_structure(adapted: Model, method: Filter, dtype: str) -> tuple[PyTree, list[tuple[int, ...]]]:
     """Return the tree structure and the leaf shapes of a state, by tracing alone."""
+    leaves, structure = jax.tree.flatten(_abstract_state(adapted, method, dtype))
+    return structure, [leaf.shape for leaf in leaves]
+
+
+def _abstract_state(adapted: Model, method: Filter, dtype: str) -> PyTree:
+    """Trace the initial state to shapes and dtypes: nothing is allocated."""
     with precision(dtype):
         key = as_key(0) if method.requirements.key else None
-        state = jax.eval_shape(lambda one: method.init(one, key), cast(adapted, dtype))
-    return jax.tree.structure(state), [leaf.shape for leaf in jax.tree.leaves(state)]
+        return jax.eval_shape(lambda one: method.init(one, key), cast(adapted, dtype))

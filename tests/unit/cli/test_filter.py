@@ -381,7 +381,7 @@ def test_a_file_that_may_not_be_read_or_written_is_one_line(folder, values, monk
     def fail(*arguments):
         raise PermissionError(13, "Permission denied", "readings.csv")
 
-    monkeypatch.setattr(io.table_reader, "_map", fail)
+    monkeypatch.setattr(io.table_reader, "_read_file", fail)
     result = invoke("filter", "readings.csv")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == "Error: Permission denied: readings.csv"

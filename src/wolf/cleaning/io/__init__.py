@@ -5,6 +5,7 @@ times, and an error names the row of a cell that is neither. See README.md in th
 """
 
 from wolf.cleaning.io.arrow_numpy import from_numpy as from_numpy
+from wolf.cleaning.io.csv_style import CsvStyle as CsvStyle
 from wolf.cleaning.io.date_parts import parts_axis as parts_axis
 from wolf.cleaning.io.date_parts import write_parts as write_parts
 from wolf.cleaning.io.gpx_nmea import write_gpx as write_gpx

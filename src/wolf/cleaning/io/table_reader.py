@@ -43,7 +43,7 @@ def read_table(
             raise ValueError("standard input is closed; name a file, or pipe one in")
         name, content = "standard input", arrow.py_buffer(sys.stdin.buffer.read())
     else:
-        name, content = source, _map(arrow, Path(source))
+        name, content = source, _read_file(arrow, Path(source))
     if not content.size:
         raise ValueError(f"{name} is empty")
     ending = Path(source).suffix.lower()
@@ -69,7 +69,7 @@ def read_table(
     return table
 
 
-def _map(arrow: ModuleType, path: Path) -> "pa.Buffer":
+def _read_file(arrow: ModuleType, path: Path) -> "pa.Buffer":
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
@@ -79,7 +79,8 @@ def _map(arrow: ModuleType, path: Path) -> "pa.Buffer":
     if path.suffix.lower() in COMPRESSED:
         with arrow.input_stream(str(path), compression="detect") as stream:
             return stream.read_buffer()
-    with arrow.memory_map(str(path)) as stream:
+    # Not mapped into memory: a mapped file that is truncated while it is read kills the process by SIGBUS.
+    with arrow.OSFile(str(path)) as stream:
         return stream.read_buffer()
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from wolf.cleaning.io.csv_style import CsvStyle
 from wolf.cleaning.io.table import pyarrow
 from wolf.cleaning.io.table_reader import SUFFIXES
 from wolf.runtime.checkpoints import atomic, is_special
@@ -45,13 +46,14 @@ def check_table(path: str) -> None:
         raise ValueError(f"the suffix of a table must be one of {', '.join(TABLES)}; got {ending} of {path}")
 
 
-def write_table(path: str, data: "pa.Table", kind: str | None = None, delimiter: str = ",") -> None:
+def write_table(path: str, data: "pa.Table", kind: str | None = None, style: CsvStyle = CsvStyle()) -> None:
     """Write a table as CSV, Parquet or Arrow; as `write_pieces`, with a `pyarrow.Table`."""
-    write_pieces(path, data.schema, iter([data]), kind, delimiter, needs_quotes(data, delimiter))
+    style = style._replace(quoted=needs_quotes(data, style.delimiter))
+    write_pieces(path, data.schema, iter([data]), kind, style)
 
 
 def write_pieces(
-    path: str, schema: "pa.Schema", pieces: Iterator["pa.Table"], kind: str | None, delimiter: str, quoted: bool
+    path: str, schema: "pa.Schema", pieces: Iterator["pa.Table"], kind: str | None, style: CsvStyle
 ) -> None:
     """Write a table as CSV, Parquet or Arrow, piece by piece.
 
@@ -60,8 +62,7 @@ def write_pieces(
         schema: of all pieces.
         pieces: each a `pyarrow.Table`.
         kind: format for standard output and unknown suffixes. Default: CSV.
-        delimiter: of a CSV file.
-        quoted: quote the text cells of a CSV file.
+        style: of a CSV file.
     """
     stream = path == "-" or is_special(path)
     own = kind if kind is not None and stream and kind in SUFFIXES.values() else "csv"
@@ -69,11 +70,11 @@ def write_pieces(
     if path == "-":
         if sys.stdout is None:
             raise ValueError("standard output is closed; name a file with --out")
-        _write(sys.stdout.buffer, schema, pieces, kind, delimiter, quoted)
+        _write(sys.stdout.buffer, schema, pieces, kind, style)
         sys.stdout.buffer.flush()
         return
     with atomic(Path(path)) as file:
-        _write(file, schema, pieces, kind, delimiter, quoted)
+        _write(file, schema, pieces, kind, style)
 
 
 def needs_quotes(data: "pa.Table", delimiter: str) -> bool:
@@ -85,19 +86,19 @@ def needs_quotes(data: "pa.Table", delimiter: str) -> bool:
     return any(compute.any(compute.match_substring_regex(text, f'["\n\r{delimiter}]')).as_py() for text in texts)
 
 
-def _write(
-    file: BinaryIO, schema: "pa.Schema", pieces: Iterator["pa.Table"], kind: str, delimiter: str, quoted: bool
-) -> None:
+def _write(file: BinaryIO, schema: "pa.Schema", pieces: Iterator["pa.Table"], kind: str, style: CsvStyle) -> None:
     arrow = pyarrow()
     if kind == "csv":
-        file.write(_header(schema.names, delimiter))
+        file.write(_header(style.names(schema.names), style.delimiter))
+        empty = arrow.Table.from_batches([], schema)  # `schema.empty_table` would import pandas
+        schema, pieces = style.convert(empty).schema, map(style.convert, pieces)
     if kind == "parquet":
         pieces = _merge_small(pieces)
     if any(
         arrow.types.is_dictionary(field.type) for field in schema
     ):  # an Arrow file has one dictionary for all pieces
         pieces = iter([arrow.concat_tables(pieces).unify_dictionaries()])
-    with _writer(arrow.PythonFile(file, mode="w"), schema, kind, delimiter, quoted) as writer:
+    with _writer(arrow.PythonFile(file, mode="w"), schema, kind, style) as writer:
         for piece in pieces:
             writer.write_table(piece)
 
@@ -115,7 +116,7 @@ def _merge_small(pieces: Iterator["pa.Table"]) -> Iterator["pa.Table"]:
         yield pyarrow().concat_tables(waiting)
 
 
-def _writer(sink: BinaryIO, schema: "pa.Schema", kind: str, delimiter: str, quoted: bool) -> Any:
+def _writer(sink: BinaryIO, schema: "pa.Schema", kind: str, style: CsvStyle) -> Any:
     if kind == "parquet":
         from pyarrow import parquet
 
@@ -128,8 +129,8 @@ def _writer(sink: BinaryIO, schema: "pa.Schema", kind: str, delimiter: str, quot
     from pyarrow import csv as arrow_csv
 
     # pyarrow quotes all texts or none, and always the names, which are therefore written here.
-    style = "needed" if quoted else "none"
-    options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
+    quotes = "needed" if style.quoted or style.decimal == style.delimiter else "none"
+    options = arrow_csv.WriteOptions(include_header=False, delimiter=style.delimiter, quoting_style=quotes)
     return arrow_csv.CSVWriter(sink, schema, write_options=options)
 
 

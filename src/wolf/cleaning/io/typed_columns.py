@@ -110,7 +110,12 @@ def example(table: Table, name: str) -> str:
 
 def column_of(table: Table, name: str) -> "pa.ChunkedArray":
     """Return a column, with dictionaries and string views decoded."""
-    column, types = table.data.column(name), pyarrow().types
+    return decoded(table.data.column(name))
+
+
+def decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Return a column without dictionaries and string views."""
+    types = pyarrow().types
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pyarrow().string()) if types.is_string_view(column.type) else column

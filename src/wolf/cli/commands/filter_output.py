@@ -22,6 +22,7 @@ def write(
     loaded: LoadedTable,
     series: Sequence[FittedSeries],
     on_progress: Callable[[int], object],
+    escape_formulas: bool = False,
 ) -> None:
     """Write the rows of the input with the results of all series.
 
@@ -30,11 +31,13 @@ def write(
         loaded: the input; its rows are read again.
         series: cleaned, or prepared: each with all rows, in their order.
         on_progress: called with the number of rows of each piece.
+        escape_formulas: as in `CsvStyle`.
     """
     table = loaded.table
     schema = _schema(loaded, series)
     pieces = _pieces(loaded, series, schema, on_progress)
-    io.write_pieces(target, schema, pieces, table.kind, table.delimiter, loaded.quoted)
+    style = io.CsvStyle(table.delimiter, loaded.quoted, loaded.decimal, escape_formulas)
+    io.write_pieces(target, schema, pieces, table.kind, style)
 
 
 def _pieces(

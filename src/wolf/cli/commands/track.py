@@ -79,7 +79,7 @@ def _by_row(array: np.ndarray, reduce: Callable[..., np.ndarray]) -> np.ndarray:
     return np.asarray(array if array.ndim == 1 else reduce(array, axis=1))
 
 
-def write(target: str, loaded: LoadedTable, tracks: list[CleanedTrack]) -> None:
+def write(target: str, loaded: LoadedTable, tracks: list[CleanedTrack], escape_formulas: bool = False) -> None:
     """Write the rows of the input with result columns, or the cleaned tracks as GPX."""
     if Path(target).suffix.lower() == GPX:
         with atomic(Path(target)) as file:
@@ -88,7 +88,8 @@ def write(target: str, loaded: LoadedTable, tracks: list[CleanedTrack]) -> None:
     piece = io.RowReader(loaded.table).read(len(loaded.values))
     for name, array in result_columns(loaded, tracks).items():
         piece = piece.append_column(name, io.from_numpy(array))
-    io.write_table(target, piece, loaded.table.kind, loaded.table.delimiter)
+    style = io.CsvStyle(loaded.table.delimiter, decimal=loaded.decimal, escape_formulas=escape_formulas)
+    io.write_table(target, piece, loaded.table.kind, style)
 
 
 def _points(loaded: LoadedTable, track: CleanedTrack) -> dict[str, np.ndarray]:

@@ -103,7 +103,7 @@ def choose(ys: ArrayLike, times: ArrayLike | None = None, candidates: Sequence[s
         'level+seasonal:24:1'
     """
     start_time = process_time()
-    array = validation.number_array("ys", ys)
+    array = validation.data_array("ys", ys)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise ValueError(f"ys must have shape (T,), or (T, M) for a track; got {array.shape}")
@@ -195,11 +195,12 @@ def _steps_of_times(times: ArrayLike | None, count: int) -> tuple[np.ndarray | N
     if dated:
         array = array.astype("datetime64[ns]")
         array = (array - array[0]) / np.timedelta64(1, "s")
-    stamps = validation.number_array("times", array)
+    stamps = validation.data_array("times", array if dated else times)
     if stamps.shape != (count,) or not np.all(np.isfinite(stamps)) or np.any(np.diff(stamps) < 0):
         raise ValueError(
             f"times must have one entry for each of the {count} rows, in order, none missing; got {stamps.shape}"
         )
+    validation.check_times("times", stamps)
     steps = np.diff(stamps)
     unit = float(np.median(steps[steps > 0])) if np.any(steps > 0) else 1.0
     months = calendar_months.months_since_first(stamps) if dated and count > 1 else None

@@ -1,4 +1,4 @@
-"""Disk cache of machine code, in the folder of `wolf.runtime.compilation_cache`.
+"""Disk cache of machine code, in the folder of `wolf.runtime.cache_folder`.
 
 An entry is identified by everything that the code depends on: structure, shapes, pattern of zeros, and the versions of
 all components. Code with a user's own functions is not stored: they have no name that identifies them.
@@ -8,8 +8,6 @@ import dataclasses
 import hashlib
 import inspect
 import os
-import pickle
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -19,12 +17,11 @@ import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
+from wolf.native.execute import facts_json
 from wolf.native.frontend.signature import Signature
 from wolf.native.frontend.trace import StepFacts
-from wolf.numerics.pytree import PyTree, plain_functions
-from wolf.runtime import compilation_cache
-
-HASH_BYTES = 32  # of SHA-256, at the beginning of each file
+from wolf.numerics.pytree import plain_functions
+from wolf.runtime import cache_folder
 
 
 def cache_key(signature: Signature, part: str) -> str | None:
@@ -39,10 +36,10 @@ def get_or_compile(key: str | None, make: Callable[[], bytes]) -> bytes:
     if folder is None:
         return make()
     path = folder / f"{key}.o"
-    code = _read_checked(path)
+    code = cache_folder.read_checked(path)
     if code is None:
         code = make()
-        _write_checked(path, code)
+        cache_folder.write_checked(path, code)
     return code
 
 
@@ -50,34 +47,22 @@ def store_metadata(key: str | None, facts: StepFacts) -> None:
     """Store the properties of a step that running it needs."""
     folder = None if key is None else _folder()
     if folder is not None:
-        state = facts.state._replace(structure=_template(facts.state.structure))
-        kept = dataclasses.replace(facts, state=state, saved=_template(facts.saved))
-        with suppress(pickle.PicklingError, AttributeError, TypeError):
-            _write_checked(folder / f"{key}.facts", pickle.dumps(kept))
+        with suppress(TypeError):  # a state with parts of another library
+            cache_folder.write_checked(folder / f"{key}.facts", facts_json.encode(facts))
 
 
 def load_metadata(key: str | None) -> StepFacts | None:
     """Return the stored properties of a step, or None."""
     folder = None if key is None else _folder()
-    if folder is None:
-        return None
-    content = _read_checked(folder / f"{key}.facts")
-    with suppress(pickle.UnpicklingError, AttributeError, ImportError, EOFError):
-        if content is not None:
-            facts: StepFacts = pickle.loads(content)  # the folder is private, and its code runs anyway
-            state = facts.state._replace(structure=jax.tree.structure(facts.state.structure))
-            return dataclasses.replace(facts, state=state, saved=jax.tree.structure(facts.saved))
+    content = None if folder is None else cache_folder.read_checked(folder / f"{key}.facts")
+    with suppress(TypeError, ValueError, KeyError, AttributeError, ImportError):
+        return None if content is None else facts_json.decode(content)
     return None
-
-
-def _template(structure: PyTreeDef) -> PyTree:
-    """Return a pytree of this structure: JAX's own description of a structure cannot be pickled."""
-    return jax.tree.unflatten(structure, range(structure.num_leaves))
 
 
 @cache
 def _folder() -> Path | None:
-    found = compilation_cache.folder()
+    found = cache_folder.folder()
     return None if found is None else Path(found)
 
 
@@ -147,23 +132,3 @@ def _is_foreign(structure: PyTreeDef) -> bool:
     """Return whether a structure contains anything that is not part of wolf, or an address."""
     text = str(structure)
     return " at 0x" in text or "<function" in text or "<lambda>" in text
-
-
-def _read_checked(path: Path) -> bytes | None:
-    """Read a file that begins with the hash of its content; None if it is missing or damaged."""
-    with suppress(OSError):
-        found = path.read_bytes()
-        if hashlib.sha256(found[HASH_BYTES:]).digest() == found[:HASH_BYTES]:
-            return found[HASH_BYTES:]
-    return None
-
-
-def _write_checked(path: Path, content: bytes) -> None:
-    """Write a file with its hash, atomically; a full disk is no reason to fail."""
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with suppress(OSError):
-        try:
-            temporary.write_bytes(hashlib.sha256(content).digest() + content)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)

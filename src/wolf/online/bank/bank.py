@@ -216,7 +216,7 @@ class Bank:
             key: in the bank.
         """
         with self._lock:
-            return self._prefix + self._states.to_bytes(key)
+            return serialization.seal(self._prefix, self._states.to_bytes(key))
 
     def restore(self, key: Hashable, state: bytes) -> None:
         """Replace the state of one key by one that `dump` encoded, in this bank or one of the same model and method.
@@ -226,10 +226,7 @@ class Bank:
             state: from `dump`.
         """
         with self._lock:
-            size = len(self._prefix) + self._states.bytes_per_state
-            if not state.startswith(self._prefix) or len(state) != size:
-                raise ValueError("these bytes are the state of another model, method or version")
-            self._states.from_bytes(key, state[len(self._prefix) :])
+            self._states.from_bytes(key, serialization.unseal(self._prefix, state, self._states.bytes_per_state))
 
     @cached_property
     def _prefix(self) -> bytes:
@@ -304,8 +301,7 @@ class Bank:
     ) -> None:
         serialization.check_header(where, header, self.model, self.method, self.dtype)
         widths = self._states.numbers.shape[1], self._states.counts.shape[1]
-        if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != widths:
-            raise ValueError(f"{where} holds states of another shape, or is damaged")
+        serialization.check_arrays(where, arrays, widths)
         with self._lock:
             self.forget(list(self._states.index))
             self._states.add(key_index.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])

@@ -49,9 +49,10 @@ def read_times(times: ArrayLike, size: int, model: Model) -> np.ndarray:
     dated = stamps is not None and np.issubdtype(stamps.dtype, np.datetime64)
     # Since 1970 and not since the first row of the batch: the clock of a bank continues from batch to batch.
     seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
-    read = validation.number_array("times", times) if seconds is None else seconds
+    read = validation.data_array("times", times) if seconds is None else seconds
     if read.shape != (size,) or not np.all(np.isfinite(read)):
         raise ValueError(f"times must be finite, one for each row; got {validation.short_repr(times)}")
+    validation.check_times("times", read)
     return read
 
 

@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -22,12 +23,36 @@ FORMAT = "wolf-bank"
 FORMAT_VERSION = 3
 METADATA_KEY = b"wolf"  # of the schema
 PREFIX_BYTES = 16
+CHECKSUM_BYTES = 4  # CRC-32: any one or two flipped bits change it
 
 
 def make_prefix(model: Model, method: Filter, dtype: str) -> bytes:
     """Hash model, method, precision and format to the few bytes that precede a single state."""
     identity = {"model": model, "method": method, "dtype": dtype, "version": FORMAT_VERSION}
     return bytes.fromhex(fingerprint(identity))[:PREFIX_BYTES]
+
+
+def seal(prefix: bytes, state: bytes) -> bytes:
+    """Put the prefix and a checksum before the bytes of a single state."""
+    return prefix + crc32(state).to_bytes(CHECKSUM_BYTES, "little") + state
+
+
+def unseal(prefix: bytes, sealed: bytes, size: int) -> bytes:
+    """Return the bytes of a single state; raise a ValueError if they are damaged or not from the same filter.
+
+    Args:
+        prefix: of the bank.
+        sealed: from `seal`.
+        size: of a state of the bank.
+    """
+    start = PREFIX_BYTES + CHECKSUM_BYTES
+    sealed = bytes(sealed) if isinstance(sealed, bytes | bytearray | memoryview) else b""
+    if not sealed.startswith(prefix) or len(sealed) != start + size:
+        raise ValueError("these bytes are the state of another model, method or version, or they are damaged")
+    state = sealed[start:]
+    if sealed != seal(prefix, state):
+        raise ValueError("these bytes are damaged: their checksum does not match; use an older copy")
+    return state
 
 
 def make_header(model: Model, method: Filter, dtype: str) -> dict[str, Any]:
@@ -42,6 +67,20 @@ def check_header(
     checkpoints.check_identity(where, header, model, method)
     if header["dtype"] != dtype:
         raise ValueError(f"{where} holds states of another precision, {header['dtype']}; expected {dtype}")
+
+
+def check_arrays(where: str | PathLike[str], arrays: dict[str, np.ndarray], widths: tuple[int, int]) -> None:
+    """Raise a ValueError for arrays that are not the states of as many keys.
+
+    Args:
+        where: the path or the argument that the arrays were read from.
+        arrays: with the keys as `key_index.pack` encodes them.
+        widths: of the rows of numbers and of counts.
+    """
+    count = len(arrays.get("key_integers", ()))
+    shapes = {"numbers": (count, widths[0]), "counts": (count, widths[1]), "times": (count,), "key_ends": (count + 1,)}
+    if any(name not in arrays or arrays[name].shape != shape for name, shape in shapes.items()):
+        raise ValueError(f"{where} holds states of another shape, or is damaged")
 
 
 def read(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
