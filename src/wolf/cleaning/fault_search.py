@@ -1,7 +1,7 @@
 """Retrospective search for faults and level shifts in a series of one column.
 
 Each round leaves out the strongest faults (`diagnostics.faults.step_scan`) and restores those that are consistent with
-all other measurements; a shift is accepted once no fault is left. The boundaries of bursts are refined last
+all other measurements; a shift is accepted once nothing stronger is left around it. The boundaries of bursts are refined last
 (`diagnostics.faults.boundaries`).
 """
 
@@ -12,6 +12,7 @@ from wolf.diagnostics.faults import boundaries, local_scale, offsets, step_scan
 from wolf.diagnostics.faults.stuck_values import stuck_rows, suspicious_values
 from wolf.engine import steady_state
 from wolf.fitting.select import interpolated_rows, quantization
+from wolf.fitting.select.sample import SAMPLE_ROWS, pieces_of
 from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
 from wolf.numerics.runs import counts_in, run_ends
@@ -24,7 +25,6 @@ LIMIT_GROWTH = 1.5  # factor from one try to the next
 INTERPOLATED_GROWTH = 2.0  # factor where most rows are interpolated: errors concentrate at the others
 MAX_FAULT_SHARE = 0.15  # of the measurements
 MIN_SENTINEL_DEVIATION = 1.5  # root mean square distance of a sentinel value from the other measurements, in deviations
-SAMPLE_ROWS = 4_096  # from which the limits are calibrated
 MEDIAN_WINDOW, GROSS_DEVIATIONS = 25, 8.0  # of a running median, and from it: beyond is no part of the calibration
 MIN_LEFT_OUT_SHARE = 1e-9  # of 1 - V / R, which divides leave-one-out errors
 
@@ -170,10 +170,9 @@ class FaultSearch:
             self.mask[first : first + length] = True
             if drift:
                 self.drifts[first : first + length] = True
-        if not runs.any():  # a shift is accepted once no fault is left: what follows a fault may resemble one
-            for first, size in zip(found.first.tolist(), found.size, strict=True):
-                self.offset[first:] += size * self.scale[first]
-                self.shifts.append(first)
+        for first, size in zip(found.first[~runs].tolist(), found.size[~runs], strict=True):
+            self.offset[first:] += size * self.scale[first]
+            self.shifts.append(first)
         smoothed = self.run_pass()
         # The local scale is estimated from what is left: next to a fault all other errors would look small.
         self.scale = self.local_error_scale(smoothed.errors)
@@ -273,23 +272,33 @@ def _calibration_errors(
     model: LinearModel, values: np.ndarray, place: np.ndarray, period: float | None, rounded: float
 ) -> np.ndarray:
     """Compute one-step errors over their deviation on a sample, by a filter with clipped innovations."""
-    sample = _without_gross_errors(_middle(values))
+    pieces = pieces_of(len(values))
+    joined = [_errors_of_piece(model, values[slice(*piece)], period, rounded, len(pieces) > 1) for piece in pieces]
+    errors = np.concatenate(joined)
+    places = np.concatenate([place[stop - len(each) : stop] for each, (_, stop) in zip(joined, pieces, strict=True)])
+    known = np.isfinite(errors)
+    errors[~known] = 0.0
+    errors /= local_scale.season_scale(errors, known, places, period)
+    return np.asarray((errors / local_scale.local_scale(errors, known))[known])
+
+
+def _errors_of_piece(
+    model: LinearModel, values: np.ndarray, period: float | None, rounded: float, warmed_up: bool
+) -> np.ndarray:
+    """Compute the errors of one piece of a sample, in deviations; without those of its warm-up if `warmed_up`."""
+    sample = _without_gross_errors(values)
     sample += quantization.noise_of(rounded, len(sample))
     row = np.asarray(model.H)[0]
     dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
     settled = steady_state.steady_state_gain(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0])
-    start = steady_state.estimate_initial_state(sample[: max(len(sample) // 8, 3 * len(row))], dynamics, row)
+    warmup = max(len(sample) // 8, 3 * len(row))
+    if warmed_up:
+        warmup = min(max(warmup, int(period or 0)), len(sample) // 2)
+    start = steady_state.estimate_initial_state(sample[:warmup], dynamics, row)
     deviation = np.sqrt(settled.variance)
-    errors = (
-        steady_state.one_step_errors(
-            sample, dynamics, row, settled.gain, start, steady_state.CLIP_DEVIATIONS * deviation
-        )[:, 0]
-        / deviation
-    )
-    known = np.isfinite(errors)
-    errors[~known] = 0.0
-    errors /= local_scale.season_scale(errors, known, _middle(place), period)
-    return np.asarray((errors / local_scale.local_scale(errors, known))[known])
+    cut = steady_state.CLIP_DEVIATIONS * deviation
+    errors = steady_state.one_step_errors(sample, dynamics, row, settled.gain, start, cut)[:, 0] / deviation
+    return np.asarray(errors[warmup:] if warmed_up else errors)
 
 
 def _without_gross_errors(values: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from wolf.beliefs.density import deviations
 from wolf.cleaning import durations, retrospective, runs
 from wolf.cleaning.options import Options
 from wolf.cleaning.result import CleanedSeries, FittedSeries
+from wolf.cleaning.sampling import steps_on_grid
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.registry import KF
 from wolf.interfaces import Filter
@@ -81,16 +82,23 @@ class PreparedSeries(FittedSeries):
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
         count = len(self.values)
         assert isinstance(self.named, Sum)  # as `is_retrospective` checked
+        values, gaps = self.values, self.gaps
+        steps = steps_on_grid(gaps)
+        if steps is not None:  # a missing row takes less time than steps of different lengths
+            values, gaps = np.full((int(steps[-1]) + 1, values.shape[1]), np.nan), None
+            values[steps] = self.values
         arrays, ends = runs.filter_retrospectively(
             self.named,
             self.parameters,
-            self.values,
-            self.gaps,
+            values,
+            gaps,
             max_fault_rows(self.options, self.unit, count),
             self.options.level,
             self.options.diagnostics,
             others=self._runners_up(),
         )
+        if steps is not None:
+            arrays = {name: array[steps] for name, array in arrays.items()}
         forecasts = [
             runs.forecast_series(build, KF(), final, self.times, self.unit, count, self.options, column_factor)
             for build, final, column_factor in ends

@@ -9,6 +9,7 @@ from wolf.numerics import calendar_months
 
 MAX_SAMPLED_GAPS = 100_000  # from which the typical one is estimated
 EVEN_TOLERANCE = 1e-3  # relative difference between gaps that count as equal
+MAX_GRID_RATIO = 1.5  # steps of a regular grid over rows, up to which missing steps are filled in
 
 
 def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
@@ -41,6 +42,24 @@ def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
         if np.all(steps == unit):
             return unit, None
     return unit, np.concatenate([[1.0], steps / unit])
+
+
+def steps_on_grid(gaps: np.ndarray | None) -> np.ndarray | None:
+    """Return the step of each row on a regular grid of which a few steps have no row; None for other series.
+
+    Args:
+        gaps: before each row, (T,), in typical steps; None if all are equal.
+
+    Example:
+        >>> steps_on_grid(np.array([1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 1.0])).tolist()
+        [0, 1, 4, 5, 6, 7, 8]
+    """
+    if gaps is None:
+        return None
+    whole = np.rint(gaps)
+    if np.any(whole < 1) or np.any(np.abs(gaps - whole) > EVEN_TOLERANCE) or whole[1:].sum() > MAX_GRID_RATIO * len(gaps):
+        return None
+    return np.asarray(np.cumsum(whole) - whole[0]).astype(int)
 
 
 def _in_months(counted: np.ndarray) -> tuple[float, np.ndarray]:

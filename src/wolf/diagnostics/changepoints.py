@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from wolf import api, validation
 from wolf.beliefs.density import LOG_2PI
+from wolf.diagnostics import segment_regression
 from wolf.engine.measurements import is_unusable
 from wolf.execution import validate
 from wolf.inference.noise.contaminated_gaussian import CERTAIN, match_moments
@@ -37,6 +38,9 @@ from wolf.statespace import Model, ParameterModel, time_axes
 from wolf.statespace.array_fields import count
 
 OUTLIER_RANGE_STDS = 6.0  # standard deviations of the prior prediction over which outliers are uniform
+DEFAULT_HAZARD = 0.01
+MAX_STEPS_WITHOUT_MODEL = 1_000  # steps that are segmented without a model; of a longer series, medians
+EXPECTED_CHANGES = 1.0  # of a series without a model
 STARTS_PER_BATCH = 256  # segment starts that are filtered in one batch
 MAX_CHANGES_IN_REPR = 8  # changes listed by `repr`
 MAX_EVIDENCE_ENTRIES = 4_000_000  # entries of the (T, length) evidence matrix; longer series need `max_length`
@@ -71,21 +75,25 @@ class Changepoints:
 
 
 def changepoints(
-    model: Model,
-    ys: ArrayLike,
+    model: Model | ArrayLike,
+    ys: ArrayLike | None = None,
     *,
-    hazard: float = 0.01,
+    hazard: float | None = None,
     min_length: int = 5,
     max_length: int | None = None,
     outliers: float = 0.02,
 ) -> Changepoints:
     """Find the changepoints of a series: the steps at which its state is redrawn from the prior.
 
+    `changepoints(ys)`, without a model, has a level or a line in each segment, with noise of its own variance, selected
+    from the data (`wolf.diagnostics.segment_regression`).
+
     Args:
-        model: model of one segment, the same for all of them; its prior determines the size of changes.
+        model: model of one segment, the same for all of them; its prior determines the size of changes. Or the
+            measurements, to select one from the data.
         ys: measurements, (T, M), or (T,) if M = 1; NaN where missing.
         hazard: probability that a segment ends at a step, once it has the minimum length; segments are about 1 / hazard
-            steps longer than that on average.
+            steps longer than that on average. Default: 0.01; without a model, one change in the series.
         min_length: minimum number of steps of a segment. Shorter deviations are outliers.
         max_length: maximum number of steps of a segment; the default is the series, at T² filter steps.
         outliers: share of measurements that are outliers.
@@ -95,9 +103,12 @@ def changepoints(
         >>> level = wolf.models.local_level(0.0, obs_var=1.0, prior=wolf.Gaussian([0.0], [[100.0]]))
         >>> ys = np.r_[np.tile([0.5, -0.5], 10), np.tile([9.5, 10.5], 10)]
         >>> ys[[5, 30]] = 60.0
-        >>> changepoints(level, ys).at.tolist()
-        [20]
+        >>> changepoints(level, ys).at.tolist(), changepoints(ys).at.tolist()
+        ([20], [20])
     """
+    if ys is None:
+        return _without_model(model, hazard, min_length, max_length)  # type: ignore[arg-type]
+    hazard = DEFAULT_HAZARD if hazard is None else hazard
     _check_arguments(model, hazard, outliers)
     ys = validation.measurements(ys, model.obs_dim)
     ys = np.where(is_unusable(ys), np.nan, ys)  # no information, wherever segments start
@@ -120,6 +131,56 @@ def changepoints(
     return Changepoints(
         _most_probable_segmentation(evidence, log_ends, log_survives), probabilities, float(backward[0])
     )
+
+
+def _without_model(
+    ys: ArrayLike, hazard: float | None, min_length: int, max_length: int | None
+) -> Changepoints:
+    """Find changepoints with a level or a line in each segment, whichever has the larger evidence."""
+    array = validation.number_array("ys", ys)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or not len(array):
+        raise ValueError(f"ys must have shape (T,), or (T, M) for several columns; got {array.shape}")
+    if hazard is not None:
+        validation.probability("hazard", hazard)
+    min_length = validation.integer("min_length", min_length, 1)
+    # A longer series is represented by medians of consecutive steps.
+    every = -(-len(array) // MAX_STEPS_WITHOUT_MODEL) if max_length is None else 1
+    short = _block_medians(np.where(np.isfinite(array), array, np.nan), every)
+    steps = len(short)
+    max_steps = steps if max_length is None else min(validation.integer("max_length", max_length, min_length), steps)
+    columns = [segment_regression.prepare(column) for column in short.T]
+    shortest = max(1, min_length // every)
+    rate = EXPECTED_CHANGES / max(steps, 2) if hazard is None else hazard
+    logs = log_ends, log_survives = _length_log_probabilities(rate, shortest, max_steps, max_length is not None)
+    best: tuple[float, np.ndarray, np.ndarray] | None = None
+    for line in (False, True):
+        for correlation in segment_regression.AUTOCORRELATIONS:
+            evidence = sum(
+                segment_regression.segment_evidence(column, max_steps, correlation, line) for column in columns
+            )
+            after = _backward(evidence, *logs, np.logaddexp.reduce)[0]
+            if best is None or after[0] > best[0]:
+                best = float(after[0]), evidence, after
+    assert best is not None
+    log_evidence, evidence, after = best
+    probabilities = np.zeros(len(array))
+    found = np.exp(np.minimum(_forward(evidence, log_ends) + after - after[0], 0.0))[:-1]
+    probabilities[::every] = found
+    probabilities[0] = 0.0
+    return Changepoints(
+        every * _most_probable_segmentation(evidence, log_ends, log_survives), probabilities, log_evidence
+    )
+
+
+def _block_medians(values: np.ndarray, every: int) -> np.ndarray:
+    """Compute medians of consecutive rows, (T / every, M)."""
+    if every == 1:
+        return values
+    padded = np.pad(values, ((0, -len(values) % every), (0, 0)), constant_values=np.nan)
+    blocks = padded.reshape(-1, every, values.shape[1])
+    known = np.isfinite(blocks).any(1)
+    return np.where(known, np.nanmedian(np.where(known[:, None], blocks, 0.0), axis=1), np.nan)
 
 
 def _check_arguments(model: Model, hazard: float, outliers: float) -> None:

@@ -95,6 +95,49 @@ def test_max_length_bounds_segments_and_gaps_carry_no_information():
     assert 30 in bounded.at
 
 
+@pytest.mark.parametrize("kind", ["level", "line", "two columns", "outliers"])
+def test_changes_are_found_without_a_model(kind):
+    rng = np.random.default_rng(8)
+    ys = rng.normal(size=120)
+    t = np.arange(120)
+    ys = ys + (0.5 * np.maximum(t - 60, 0) if kind == "line" else 6.0 * (t >= 60))
+    if kind == "two columns":
+        ys = np.stack([ys, rng.normal(size=120)], axis=1)
+    if kind == "outliers":
+        ys[::17] += 40.0
+    found = wolf.changepoints(ys)
+    assert len(found.at) == 1
+    assert abs(found.at[0] - 60) <= (5 if kind == "line" else 1)
+    assert found.probabilities[found.at[0] - 5 : found.at[0] + 6].sum() > 0.8
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+def test_noise_without_a_model_has_no_change(correlation):
+    noise = np.random.default_rng(20).normal(size=150)
+    for t in range(1, 150):
+        noise[t] += correlation * noise[t - 1]
+    assert wolf.changepoints(noise).at.tolist() == []
+
+
+def test_evidence_of_a_segment_is_that_of_a_student_t_distribution():
+    """Against scipy: with β ~ N(0, σ² v) and σ² inverse gamma (a, b), y is multivariate t with 2a degrees of freedom."""
+    from scipy.stats import multivariate_t
+
+    from wolf.diagnostics import segment_regression as regression
+
+    y = np.random.default_rng(0).normal(size=12) + 1.0
+    rho, steps = 0.5, np.arange(12)
+    spread = max(float(y.var()), 1.0)
+    ramp = steps / (regression.SLOPE_SPAN * 12)
+    for line in (False, True):
+        design = np.stack([np.ones(12), ramp], axis=1)[:, : 2 if line else 1]
+        noise = rho ** np.abs(steps[:, None] - steps) / (1 - rho**2)
+        shape = (noise + spread * design @ design.T) * (1 - rho**2)
+        expected = multivariate_t(np.zeros(12), shape, df=2 * regression.NOISE_SHAPE).logpdf(y)
+        found = regression.segment_evidence(y, 12, rho, line)[0, -1]
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
 def test_repr_lists_changes_in_one_line():
     one = wolf.Changepoints(np.array([2]), np.array([0.0, 0.1, 0.9, 0.0]), -5.0)
     assert repr(one) == "Changepoints: 1 change in 4 steps at 2 (90%)"
@@ -108,5 +151,7 @@ def test_invalid_arguments_raise():
         wolf.changepoints(LEVEL, np.zeros(5), hazard=1.5)
     with pytest.raises(ValueError, match="max_length= of at most 400"):
         wolf.changepoints(LEVEL, np.zeros(10_000))
+    with pytest.raises(ValueError, match="ys must have shape"):
+        wolf.changepoints(np.zeros((2, 3, 4)))
     with pytest.raises(ValueError, match="max_length"):
         wolf.changepoints(LEVEL, np.zeros(9), max_length=3)

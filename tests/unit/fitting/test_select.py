@@ -91,6 +91,19 @@ def test_two_seasons_are_found_and_a_calendar_names_them():
     assert wolf.choose(ys, dates).name.count("seasonal") == 2
 
 
+def test_periods_of_two_seasons_are_exact_without_a_calendar():
+    hours = np.arange(1000)
+    ys = 5 * np.sin(2 * np.pi * hours / 24) + 4 * np.sin(2 * np.pi * hours / 168) + noisy(2, len(hours))
+    assert {season.period for season in find_seasons(ys)[:2]} == {24, 168}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_season_beside_a_trend_is_found(seed):
+    trend = np.cumsum(np.cumsum(0.02 * noisy(seed)))
+    ys = trend + 3 * np.sqrt(2) * np.sin(2 * np.pi * np.arange(600) / 24) + noisy(seed + 1)
+    assert 24 in {season.period for season in find_seasons(ys)[:2]}
+
+
 def test_noise_has_no_season():
     assert all("seasonal" not in wolf.choose(noisy(seed)).name for seed in range(3))
 
@@ -107,8 +120,8 @@ def test_coordinates_of_a_moving_point_are_a_track():
 
 def test_long_series_uses_a_sample_and_reports_it():
     choice = wolf.choose(np.cumsum(noisy(0, 9000)), candidates=["local-level"])
-    assert choice.rows == (2452, 6548)
-    assert "chosen on rows 2,453 to 6,548 of 9,000" in choice.verdict
+    assert (choice.rows, len(choice.pieces), choice.pieces[0]) == ((0, 9000), 8, (0, 512))
+    assert "chosen on 8 pieces of 512 rows, spread over all 9,000" in choice.verdict
 
 
 @pytest.mark.parametrize(

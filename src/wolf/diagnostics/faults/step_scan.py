@@ -28,8 +28,8 @@ STEP_RESPONSE_ROWS = 512  # rows of the signature of a step
 FAULT = 5.0  # threshold of τ for a run, if the errors are Gaussian
 LENGTH_PENALTY = 0.1  # relative margin of a longer fault over a shorter one, times the root of the additional rows
 MIN_RAMP_ROWS, RAMP_LENGTH_INCREMENT = 8, 4  # rows of the shortest drift, and increment of the lengths
-SHIFT_PREFERENCE = 1.1  # factor by which a shift must exceed a fault that returns
-SHIFT_THRESHOLD = 7.0  # threshold of a shift, if the errors are Gaussian
+RAMP_MARGIN = 0.1  # relative margin of squared statistics by which a drift must exceed the shift at its end
+SHIFT_THRESHOLD = 6.0  # threshold of a shift, if the errors are Gaussian
 ECHO_ROWS = 200  # rows on either side of a fault in which it may cause spurious candidates
 ECHO_STRENGTH_RATIO = 0.15  # strength relative to a fault nearby, below which a candidate may be spurious
 MIN_STATISTIC_SCALE = 0.5  # smallest scale of τ, which is 1 where the model fits
@@ -155,61 +155,122 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: StepSignature, limits: D
     """
     count = len(errors)
     total = correlate_series(errors, shape.step)
-    best = np.zeros(count)
+    shift = np.abs(total[:-1]) / _shift_norms(shape, count)
+    best, edges = np.zeros(count), np.zeros(count + shape.longest + 1)
     blocks = []
     for first in range(0, count, ROWS_PER_BLOCK):
         stop = min(first + ROWS_PER_BLOCK, count)
-        following = total[first : min(stop + shape.longest, count) + 1]
-        strength, length_of, drift, size = _best_patterns(following, stop - first, shape, limits)
-        best[first:stop] = strength
-        rows = np.flatnonzero(strength)
-        blocks.append((first + rows, length_of[rows], drift[rows], size[rows]))
-    rows, length_of, drift, size = (np.concatenate(each) for each in zip(*blocks, strict=True))
+        end = min(stop + shape.longest, count) + 1
+        found = _best_patterns(total[first:end], shift[first:end], stop - first, shape, limits)
+        np.maximum(edges[first : stop + shape.longest], found.edges, out=edges[first : stop + shape.longest])
+        best[first:stop] = found.strength
+        rows = np.flatnonzero(found.strength)
+        blocks.append((first + rows, *(each[rows] for each in found[1:-1])))
+    rows, length_of, drift, size, raw = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    # A shift has one edge, a fault two. At the same edge the one with the larger likelihood ratio is selected.
+    shift[(shift <= edges[:count]) | ~usable] = 0.0
+    best[rows[raw < _largest_within(shift, rows, length_of)]] = 0.0
+    is_shift = np.flatnonzero((shift > best) & (shift > limits.runs[-1]))
+    length, is_drift, sizes = np.zeros(count, int), np.zeros(count, bool), np.zeros(count)
+    length[rows], is_drift[rows], sizes[rows] = length_of, drift, size
+    best[is_shift], length[is_shift], is_drift[is_shift] = shift[is_shift], 0, False
+    sizes[is_shift] = (total[:-1] / _shift_norms(shape, count) ** 2)[is_shift]
     best[~usable] = 0.0
-    firsts = _select_strongest(best, rows, length_of, shape.longest)
-    selected = np.searchsorted(rows, firsts)
-    lengths = length_of[selected]
-    return ScanResult(firsts, lengths, drift[selected] & (lengths > 0), size[selected], best[firsts])
+    firsts = _select_strongest(best, np.flatnonzero(best), length[best > 0.0], shape.longest)
+    firsts = firsts[_is_settled(firsts, length[firsts], best[firsts])]
+    return ScanResult(firsts, length[firsts], is_drift[firsts], sizes[firsts], best[firsts])
+
+
+def _is_settled(firsts: np.ndarray, lengths: np.ndarray, strengths: np.ndarray) -> np.ndarray:
+    """Select the candidates that no stronger one nearby may have caused: shifts, and faults beside shifts, (n,)."""
+    kept = np.ones(len(firsts), bool)
+    for i in np.flatnonzero(lengths == 0).tolist():
+        distance = np.abs(firsts - firsts[i])
+        if np.any((distance < STEP_RESPONSE_ROWS) & (strengths > strengths[i])):
+            kept[i] = False
+        else:
+            kept &= (distance >= ECHO_ROWS) | (strengths >= strengths[i])
+    return kept
+
+
+def _shift_norms(shape: StepSignature, count: int) -> np.ndarray:
+    """Compute the norm of the signature of a shift at each row, (T,), cut off at the end of the series."""
+    energy = np.cumsum(shape.step**2)
+    remaining = np.minimum(count - np.arange(count), len(energy))
+    return np.asarray(np.sqrt(energy[remaining - 1]))
+
+
+def _largest_within(values: np.ndarray, firsts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Compute the largest value from each first row to the row after the last of its run, (n,)."""
+    largest = np.zeros(len(firsts))
+    for lag in range(int(lengths.max(initial=0)) + 1):
+        inside = (lengths >= lag) & (firsts + lag < len(values))
+        largest[inside] = np.maximum(largest[inside], values[firsts[inside] + lag])
+    return largest
+
+
+class _Patterns(NamedTuple):
+    """Strongest run or drift that starts at each of some rows.
+
+    Attributes:
+        strength: discounted by length, (n,); 0 for none.
+        length: rows.
+        drift: whether the deviation grows slowly.
+        size: of the deviation.
+        raw: root of the likelihood ratio.
+        edges: largest root of the likelihood ratio of runs that begin or end at a row, (n + longest,).
+    """
+
+    strength: np.ndarray
+    length: np.ndarray
+    drift: np.ndarray
+    size: np.ndarray
+    raw: np.ndarray
+    edges: np.ndarray
 
 
 def _best_patterns(
-    total: np.ndarray, count: int, shape: StepSignature, limits: DetectionThresholds
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Find the strongest pattern that starts at each of some rows.
+    total: np.ndarray, shift: np.ndarray, count: int, shape: StepSignature, limits: DetectionThresholds
+) -> _Patterns:
+    """Find the strongest run or drift that starts at each of some rows.
 
     Args:
         total: G of these rows, and of the rows after them where a run may end.
+        shift: statistic of a shift at the same rows.
         count: number of rows.
         shape: signature of a step.
         limits: thresholds from `limits_of`.
-
-    Returns:
-        Strength, length (0 for a shift), whether it is a drift, and size, (count,) each.
     """
-    best, largest, size = np.zeros(count), np.zeros(count), np.zeros(count)
-    length_of, drift = np.zeros(count, int), np.zeros(count, bool)
+    found = _Patterns(
+        np.zeros(count), np.zeros(count, int), np.zeros(count, bool), *np.zeros((2, count)), np.zeros(count + shape.longest)
+    )
 
-    def consider(statistic: np.ndarray, threshold: float, norm: float, length: int, ramp: bool) -> None:
-        statistic = statistic[:count]
-        rows, ratio = len(statistic), np.abs(statistic)
-        ratio[ratio < threshold] = 0.0
-        np.maximum(largest[:rows], ratio, out=largest[:rows])
-        ratio /= 1 + LENGTH_PENALTY * np.sqrt(length - 1)
-        improved = ratio > best[:rows]
-        best[:rows][improved], length_of[:rows][improved], drift[:rows][improved] = ratio[improved], length, ramp
-        size[:rows][improved] = statistic[improved] / norm
+    def consider(ratio: np.ndarray, statistic: np.ndarray, norm: float, length: int, ramp: bool) -> None:
+        discounted = ratio / (1 + LENGTH_PENALTY * np.sqrt(length - 1))
+        improved = np.flatnonzero(discounted > found.strength[: len(ratio)])
+        found.strength[improved], found.raw[improved] = discounted[improved], ratio[improved]
+        found.length[improved], found.drift[improved] = length, ramp
+        found.size[improved] = statistic[improved] / norm
 
     for length in range(1, min(shape.longest, len(total) - 2) + 1):
-        consider(_run_statistics(total, shape, length), limits.runs[length - 1], shape.norms[length - 1], length, False)
+        statistic = _run_statistics(total, shape, length)[:count]
+        ratio = np.abs(statistic)
+        ratio[ratio < limits.runs[length - 1]] = 0.0
+        for edge in (0, length):
+            part = found.edges[edge : edge + len(ratio)]
+            np.maximum(part, ratio, out=part)
+        consider(ratio, statistic, shape.norms[length - 1], length, False)
     for i, length in enumerate(shape.ramps.tolist()):
         if length < len(total) - 1:
-            consider(_ramp_statistics(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
-    total = total[:count]
-    shift = np.abs(total) / shape.norms[-1]
-    is_shift = (shift > limits.runs[-1]) & (shift > SHIFT_PREFERENCE * largest)
-    best[is_shift] = shift[is_shift] / (1 + LENGTH_PENALTY * np.sqrt(shape.longest))  # longer than any fault
-    length_of[is_shift], size[is_shift] = 0, (total / shape.norms[-1] ** 2)[is_shift]
-    return best, length_of, drift, size
+            statistic = _ramp_statistics(total, shape, i)[:count]
+            ratio = np.abs(statistic)
+            # A series that shifts at the end of a drift explains its return: the growth needs evidence of its own.
+            end = shift[length : length + len(ratio)]
+            needed = np.sqrt(limits.ramps[i] ** 2 + (1 + RAMP_MARGIN) * end**2)
+            ratio[: len(end)][ratio[: len(end)] < needed] = 0.0
+            ratio[ratio < limits.ramps[i]] = 0.0
+            consider(ratio, statistic, shape.ramp_norms[i], length, True)
+    return found
 
 
 def _select_strongest(strength: np.ndarray, rows: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:

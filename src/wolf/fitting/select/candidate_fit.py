@@ -115,19 +115,23 @@ class CandidateFilter:
         return predictive_score.score(flat[known]), errors
 
 
-def fit_candidate(name: str, columns: np.ndarray, num_warmup: int, clip: float) -> CandidateFit:
+def fit_candidate(
+    name: str, columns: np.ndarray, num_warmup: int, clip: float, is_track: bool = False
+) -> CandidateFit:
     """Fit a candidate's variances and score it.
 
     Args:
         name: model name, as in `--model`.
-        columns: series, (M, T), NaN where missing; several are coordinates of one track.
+        columns: (M, T), NaN where missing: pieces of one series, or the coordinates of a track.
         num_warmup: number of values before the first scored one.
         clip: size at which errors are clipped on the coarse grid.
+        is_track: whether the columns are the coordinates of a track.
     """
     start_time = process_time()
     filter_ = CandidateFilter(name, columns, num_warmup)
     size = columns.shape[1]
-    coarse = slice(0, min(size, max(MAX_COARSE_VALUES, 2 * num_warmup)))
+    num_coarse = MAX_COARSE_VALUES if is_track else MAX_COARSE_VALUES // len(columns)
+    coarse = slice(0, min(size, max(num_coarse, 2 * num_warmup)))
     axes = [np.linspace(*LOG10_RATIO_GRIDS[_base_name(each)]) for each in filter_.names]
     steps = np.array([axis[1] - axis[0] for axis in axes])
     points = np.array(list(itertools.product(*axes)))
@@ -150,15 +154,20 @@ def fit_candidate(name: str, columns: np.ndarray, num_warmup: int, clip: float) 
         name,
         float(scores.total[index]),
         parameters,
-        errors[filter_.num_warmup :, :, index].mean(1) / scale
-        if len(columns) == 1
-        else errors[filter_.num_warmup :, 0, index] / scale,
+        _joined(errors[filter_.num_warmup :, :1 if is_track else None, index]) / scale,
         float(scores.share[index]),
         float(scores.widen[index]),
         tuple(each for each, x, low in zip(filter_.names, point, lows, strict=True) if x <= low + 1e-9),
         process_time() - start_time,
         filter_.sum.states(1),
     )
+
+
+def _joined(errors: np.ndarray) -> np.ndarray:
+    """Join the errors of pieces (T, M) by NaN, so that no correlation is computed from one piece to the next."""
+    if errors.shape[1] == 1:
+        return errors[:, 0]
+    return np.concatenate([errors.T, np.full((errors.shape[1], 1), np.nan)], axis=1).ravel()
 
 
 def _base_name(name: str) -> str:

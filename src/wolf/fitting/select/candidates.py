@@ -1,11 +1,9 @@
 """Candidates of a model selection, in the order of their cost; each round builds on the best of the previous ones."""
 
-from collections.abc import Callable, Iterator
-
-import numpy as np
+from collections.abc import Callable, Iterator, Sequence
 
 from wolf.fitting.select.candidate_fit import CandidateFit
-from wolf.fitting.select.seasonality import Season, find_seasons
+from wolf.fitting.select.seasonality import Season
 
 SIMPLE = ("local-level", "local-trend")
 DAMPED = ("damped-trend:0.8", "damped-trend:0.95")
@@ -16,20 +14,18 @@ MAX_WAVES_OF_SECOND = 3  # waves of a second season: the first one models the sh
 
 
 def evaluate_candidates(
-    values: np.ndarray, unit: float | None, evaluate: Callable[[str], CandidateFit]
+    seasons: Sequence[Season], evaluate: Callable[[str], CandidateFit]
 ) -> Iterator[CandidateFit]:
     """Evaluate candidates on one series.
 
     Args:
-        values: series, (T,), NaN where missing.
-        unit: seconds per step, if the times are dates.
+        seasons: that it may have, the strongest first, at most `MAX_SEASONS`.
         evaluate: function from a name to its fit.
     """
     fits = []
     for name in (*SIMPLE, *DAMPED, *AUTOCORRELATED):
         fits.append(evaluate(name))
         yield fits[-1]
-    seasons = find_seasons(values, unit)[:MAX_SEASONS]
     if not seasons:
         return
     best = max(fits, key=lambda fit: fit.penalised_score)

@@ -14,6 +14,8 @@ from wolf.fitting.initial_values import difference_var
 from wolf.fitting.select import candidates as candidate_list
 from wolf.fitting.select import interpolated_rows, quantization
 from wolf.fitting.select.candidate_fit import CandidateFit, fit_candidate
+from wolf.fitting.select.sample import SAMPLE_ROWS, pieces_of
+from wolf.fitting.select.seasonality import Season, find_seasons
 from wolf.fitting.select.summary import TIE_NATS, describe_caveats, sentence
 from wolf.models.continuous import without_zone
 from wolf.models.registry import make, parse
@@ -22,8 +24,8 @@ from wolf.numerics import calendar_months
 from wolf.statespace import LinearModel
 
 FEWEST = 12  # values that are needed to select a model
-MAX_SAMPLE_VALUES = 4_096  # values of a longer series that are used for the selection
 WARMUP_SHARE = 0.15  # share of the values that are not scored
+CYCLES_PER_PIECE = 3  # cycles of the longest season in a piece of the sample
 MAX_VALUE = 1e100  # larger values are treated as missing
 CLIP_STDS = 3.0  # standard deviations of a step at which the first errors are clipped
 
@@ -59,6 +61,7 @@ class Choice:
         candidates: all candidates, the best first.
         verdict: caveats about the selection, in words.
         rows: first and last row (exclusive) that were used.
+        pieces: those of the sample of a long series, first and last row (exclusive) of each.
         outlier_share: share of outliers in the fitted distribution of errors.
         seconds: processor time.
     """
@@ -71,6 +74,7 @@ class Choice:
     rows: tuple[int, int]
     outlier_share: float
     seconds: float
+    pieces: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
         """Return the selected model, the reason, and the second best."""
@@ -128,18 +132,28 @@ def choose_rows(
         start_time: processor time at the start.
     """
     start_time = process_time() if start_time is None else start_time
-    rows = _sample_rows(values, stamps)
-    sample = np.where(np.abs(values[slice(*rows)]) < MAX_VALUE, values[slice(*rows)], np.nan)
-    columns = _on_regular_grid(sample, None if stamps is None else stamps[slice(*rows)])
-    known = np.isfinite(columns).any(0).sum()
+    values = np.where(np.abs(values) < MAX_VALUE, values, np.nan)
+    is_track, seasons = values.shape[1] > 1, list[Season]()
+    if not is_track and candidates is None:
+        middle = _on_regular_grid(values, stamps, *_middle_rows(len(values)))[0]
+        if np.isfinite(middle).sum() >= FEWEST:
+            seasons = find_seasons(middle, unit)[: candidate_list.MAX_SEASONS]
+    longest = max([season.period for season in seasons], default=0.0)
+    pieces = [_middle_rows(len(values))] if is_track else pieces_of(len(values), CYCLES_PER_PIECE * longest)
+    columns = _join_grids([_on_regular_grid(values, stamps, *piece) for piece in pieces])
+    num_warmup = max(int(WARMUP_SHARE * columns.shape[1]), int(longest) if len(pieces) > 1 else 0)
+    known = np.isfinite(columns).sum() if len(pieces) > 1 else np.isfinite(columns).any(0).sum()
     if known < FEWEST:
         raise ValueError(
             f"model selection needs at least {FEWEST} values; got {known}. Pass a model name, such as local-level"
         )
-    steps = [quantization.step_of(column) for column in columns]
+    joined = columns if is_track else columns.reshape(1, -1)
+    steps = [quantization.step_of(column) for column in joined]
+    steps = steps if is_track else steps * len(columns)
     columns = columns + np.stack([quantization.noise_of(step, columns.shape[1]) for step in steps])
     quantization_variance = float(np.mean([quantization.variance_of(step) for step in steps]))
-    fits = [_without_quantization_noise(fit, quantization_variance) for fit in _fit_all(columns, unit, candidates)]
+    fits = _fit_all(columns, seasons, candidates, num_warmup, is_track)
+    fits = [_without_quantization_noise(fit, quantization_variance) for fit in fits]
     fits.sort(key=lambda fit: -fit.penalised_score)
     tied = [fit for fit in fits if fit.penalised_score > fits[0].penalised_score - TIE_NATS]
     best = min(tied, key=lambda fit: (fit.states, len(fit.parameters), -fit.penalised_score))
@@ -150,10 +164,12 @@ def choose_rows(
         for each in fits
     )
     arguments: dict[str, Any] = best.parameters | ({} if stamps is None else {"times": stamps})
-    model = make(best.name, dims=len(columns), **arguments)
-    every = interpolated_rows.every_of(columns[0]) if len(columns) == 1 and not quantization_variance else 1
-    words = describe_caveats(best, rows, len(values), max(steps), every)
-    return Choice(best.name, model, best.parameters, listed, words, rows, best.share, process_time() - start_time)
+    model = make(best.name, dims=values.shape[1], **arguments)
+    every = interpolated_rows.every_of(columns[0]) if not is_track and not quantization_variance else 1
+    words = describe_caveats(best, pieces, len(values), max(steps), every)
+    rows = (pieces[0][0], pieces[-1][1])
+    seconds = process_time() - start_time
+    return Choice(best.name, model, best.parameters, listed, words, rows, best.share, seconds, tuple(pieces))
 
 
 def _without_quantization_noise(fit: CandidateFit, quantization_variance: float) -> CandidateFit:
@@ -164,25 +180,27 @@ def _without_quantization_noise(fit: CandidateFit, quantization_variance: float)
     return fit._replace(parameters=fit.parameters | {"obs_var": obs_var})
 
 
-def _fit_all(columns: np.ndarray, unit: float | None, names: Sequence[str] | None) -> list[CandidateFit]:
-    num_warmup = int(WARMUP_SHARE * columns.shape[1])
+def _fit_all(
+    columns: np.ndarray, seasons: Sequence[Season], names: Sequence[str] | None, num_warmup: int, is_track: bool
+) -> list[CandidateFit]:
     clip = CLIP_STDS * float(np.sqrt(difference_var(columns.T)))
 
     def evaluate(name: str) -> CandidateFit:
-        return fit_candidate(name, columns, num_warmup, clip)
+        return fit_candidate(name, columns, num_warmup, clip, is_track)
 
     if names is None:
-        if len(columns) > 1:
+        if is_track:
             return [evaluate(name) for name in candidate_list.TRACK]
-        return list(candidate_list.evaluate_candidates(columns[0], unit, evaluate))
+        return list(candidate_list.evaluate_candidates(seasons, evaluate))
     if isinstance(names, str) or not len(names):
         raise ValueError(f"candidates must be a list of names, such as ['local-level', 'seasonal:24:2']; got {names!r}")
     for name in names:
         model = parse(str(name))
         if not isinstance(model, Sum) or model.given:
             raise ValueError(f"candidates must be model names without given variances; got {name!r}")
-        if model.columns not in (None, len(columns)):
-            raise ValueError(f"{name} measures {model.columns} column; ys has {len(columns)}")
+        num_columns = len(columns) if is_track else 1
+        if model.columns not in (None, num_columns):
+            raise ValueError(f"{name} measures {model.columns} column; ys has {num_columns}")
     return [evaluate(str(name)) for name in names]
 
 
@@ -211,19 +229,27 @@ def _steps_of_times(times: ArrayLike | None, count: int) -> tuple[np.ndarray | N
     return None if regular else (stamps - stamps[0]) / unit, unit if dated else None
 
 
-def _sample_rows(values: np.ndarray, stamps: np.ndarray | None) -> tuple[int, int]:
+def _middle_rows(count: int) -> tuple[int, int]:
     """Select all rows, or the middle ones of a long series."""
-    first = max(0, (len(values) - MAX_SAMPLE_VALUES) // 2)
-    return first, min(len(values), first + MAX_SAMPLE_VALUES)
+    first = max(0, (count - SAMPLE_ROWS) // 2)
+    return first, min(count, first + SAMPLE_ROWS)
 
 
-def _on_regular_grid(values: np.ndarray, stamps: np.ndarray | None) -> np.ndarray:
-    """Assign rows to the nearest step of a regular grid, (M, T); unchanged if most steps would be empty."""
+def _on_regular_grid(values: np.ndarray, stamps: np.ndarray | None, first: int, stop: int) -> np.ndarray:
+    """Assign some rows to the nearest step of a regular grid, (M, T); unchanged if most steps would be empty."""
+    values = values[first:stop]
     if stamps is None:
         return values.T
-    index = np.rint(stamps - stamps[0]).astype(int)
+    index = np.rint(stamps[first:stop] - stamps[first]).astype(int)
     if index[-1] + 1 > 2 * len(values):
         return values.T
     regular = np.full((index[-1] + 1, values.shape[1]), np.nan)
     regular[index] = values
     return regular.T
+
+
+def _join_grids(pieces: list[np.ndarray]) -> np.ndarray:
+    """Stack pieces (M, T), padded to the same length by NaN."""
+    length = max(piece.shape[1] for piece in pieces)
+    padded = [np.pad(piece, ((0, 0), (0, length - piece.shape[1])), constant_values=np.nan) for piece in pieces]
+    return np.concatenate(padded)

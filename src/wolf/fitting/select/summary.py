@@ -76,19 +76,24 @@ def coarse(step: float, every: int) -> list[str]:
     return parts
 
 
-def describe_caveats(best: CandidateFit, rows: tuple[int, int], count: int, step: float = 0.0, every: int = 1) -> str:
+def describe_caveats(
+    best: CandidateFit, pieces: Sequence[tuple[int, int]], count: int, step: float = 0.0, every: int = 1
+) -> str:
     """Describe the caveats of a model selection; "" without any.
 
     Args:
         best: fit of the selected model.
-        rows: first and last row (exclusive) that were used.
+        pieces: first and last row (exclusive) of each piece that was used.
         count: number of rows.
         step: quantisation step, as in `coarse`.
         every: interval between measurements, as in `coarse`.
     """
     parts = coarse(step, every)
-    if rows[1] - rows[0] < count:
-        parts.append(f"chosen on rows {rows[0] + 1:,} to {rows[1]:,} of {count:,}")
+    first, stop = pieces[0]
+    if len(pieces) > 1:
+        parts.append(f"chosen on {len(pieces)} pieces of {stop - first} rows, spread over all {count:,}")
+    elif stop - first < count:
+        parts.append(f"chosen on rows {first + 1:,} to {stop:,} of {count:,}")
     if best.negligible:
         named = " and ".join(best.negligible)
         parts.append(f"{named} does not differ from 0")
