@@ -206,6 +206,9 @@ def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, *
 @click.option(
     "--max-keys", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Largest number of filters."
 )
+@click.option("--alert-url", help="Webhook that gets each incident as JSON when it opens and when it closes.")
+@click.option("--alert-command", help="Program that gets each incident as JSON on standard input.")
+@click.option("--alert-secret-file", help="File with the key that signs the body of the webhook (HMAC-SHA256).")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def serve(quiet: bool, **options: Any) -> None:
     """Filter measurements that arrive by HTTP, and show the health of all keys on a live page.

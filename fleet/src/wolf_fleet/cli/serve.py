@@ -17,6 +17,7 @@ def run(
     token_file: str | None,
     max_body: float,
     quiet: bool,
+    alert_secret_file: str | None,
     **options: Any,
 ) -> None:
     """Serve until the process is interrupted.
@@ -28,6 +29,7 @@ def run(
         token_file: file with the token; None for no token.
         max_body: largest request, in megabytes.
         quiet: print errors only.
+        alert_secret_file: file with the key of the signature of alerts; None for no signature.
         **options: of `wolf_fleet.serve`.
     """
     token = auth.read_token(token_file)
@@ -38,6 +40,7 @@ def run(
         options.pop("state"),
         token=token,
         max_body_bytes=round(max_body * BYTES_PER_MEGABYTE),
+        alert_secret=auth.read_token(alert_secret_file),
         on_start=None if quiet else _print_address,
         log_level="error" if quiet else "warning",
         **options,

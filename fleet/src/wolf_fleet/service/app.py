@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from wolf.execution.validate import package_version
-from wolf_fleet.service import prometheus, request_parsing, responses
+from wolf_fleet.service import alerts, prometheus, request_parsing, responses
 from wolf_fleet.service.auth import COOKIE, Authenticator, host_name, is_local
 from wolf_fleet.service.idempotency import MAX_ID_LENGTH, IdempotencyConflict
 from wolf_fleet.service.page import page
@@ -23,6 +23,7 @@ from wolf_fleet.service.server import MAX_BODY_BYTES
 from wolf_fleet.service.service import Service
 from wolf_fleet.service.worker import ENDED, QueueFull, Worker
 from wolf_fleet.service.write_ahead_log import Record
+from wolf_fleet.streaming.row_parser import JsonObject
 
 NumberT = TypeVar("NumberT", int, float)
 
@@ -35,23 +36,37 @@ MAX_READ_SECONDS = 30.0  # until the body of a request must be complete
 SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer"}
 NO_CONTENT = "default-src 'none'; frame-ancestors 'none'"  # content security policy of everything but the page
 Endpoint = Callable[[Request], Awaitable[Response]]
+AlertOptions = tuple[str | None, str | None, str | None]  # webhook, command and key of the signature
 
 
-def make_app(service: Service, *, token: str | None = None, max_body_bytes: int = MAX_BODY_BYTES) -> Starlette:
+def make_app(
+    service: Service,
+    *,
+    token: str | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    alert_url: str | None = None,
+    alert_command: str | None = None,
+    alert_secret: str | None = None,
+) -> Starlette:
     """Create the ASGI application of a service, for `uvicorn` or another server with one process per state folder.
 
     Args:
         service: closed when the application ends.
         token: that requests must carry. Without one only requests to local host names are accepted.
         max_body_bytes: largest body of a request.
+        alert_url: webhook for incidents; see `alerts.AlertSender`.
+        alert_command: program for incidents.
+        alert_secret: key of the signature of alerts.
     """
-    return _Application(service, token, max_body_bytes).app
+    alerts.check(alert_url, alert_command)
+    return _Application(service, token, max_body_bytes, (alert_url, alert_command, alert_secret)).app
 
 
 class _Application:
     """Routes and their shared state."""
 
-    def __init__(self, service: Service, token: str | None, max_body_bytes: int):
+    def __init__(self, service: Service, token: str | None, max_body_bytes: int, alert_options: AlertOptions):
+        self.alert_options, self.alerts = alert_options, None
         self.service, self.auth, self.max_body_bytes = service, Authenticator(token), max_body_bytes
         self.timings, self.num_pages = prometheus.RequestTimings(), 0
         self.status: tuple[float, int, str] = (0.0, -1, "")  # when it was computed, version, JSON
@@ -60,6 +75,7 @@ class _Application:
             "/forecast": self.forecast,
             "/history": self.history,
             "/keys": self.keys,
+            "/incidents": self.incidents,
             "/metrics": self.metrics,
             "/events": self.events,
         }
@@ -67,14 +83,23 @@ class _Application:
         routes += [Route("/", self._guard(self.page)), Route("/health", self._guard(self.health))]
         routes += [Route("/session", self._guard(self.session), methods=["POST"])]
         routes += [Route("/measurements", self._guard(self.post, self.auth.may_write), methods=["POST"])]
+        changes = {"/incidents/acknowledge": self.acknowledge, "/incidents/mute": self.mute}
+        routes += [
+            Route(path, self._guard(endpoint, self.auth.may_acknowledge), methods=["POST"])
+            for path, endpoint in changes.items()
+        ]
         self.app = Starlette(routes=routes, exception_handlers={HTTPException: _error_response}, lifespan=self._life)
 
     @asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
         self.worker = Worker(self.service)
+        if self.alert_options[0] or self.alert_options[1]:
+            self.alerts = alerts.AlertSender(self.service, *self.alert_options)
         try:
             yield
         finally:
+            if self.alerts is not None:
+                await run_in_threadpool(self.alerts.close)
             await run_in_threadpool(self.worker.close)
             await run_in_threadpool(self.service.close)
 
@@ -177,6 +202,39 @@ class _Application:
         limit = _number(request, "limit", responses.DEFAULT_NUM_KEYS, int)
         return JSONResponse(await run_in_threadpool(responses.keys, self.service, None, limit))
 
+    async def incidents(self, request: Request) -> Response:
+        """Return incidents, open ones first; with ?open=1 only those."""
+        only_open = request.query_params.get("open") in ("1", "true")
+        limit = _number(request, "limit", responses.DEFAULT_NUM_INCIDENTS, int)
+        return JSONResponse(await run_in_threadpool(responses.incidents, self.service, only_open, limit))
+
+    async def acknowledge(self, request: Request) -> Response:
+        """Acknowledge an incident: {"incident": 7}."""
+        facts = await self._object(request)
+        number = facts.get("incident")
+        if type(number) is not int:
+            raise ValueError(f'expected {{"incident": NUMBER}}; got {number!r}')
+        found = await run_in_threadpool(self.service.acknowledge, number)
+        return JSONResponse(responses.incident_facts(self.service, found))
+
+    async def mute(self, request: Request) -> Response:
+        """Mute the alerts of a key: {"key": "hall", "seconds": 3600}."""
+        facts = await self._object(request)
+        key, seconds = facts.get("key"), facts.get("seconds")
+        if not isinstance(key, str) or not isinstance(seconds, int | float):
+            raise ValueError('expected {"key": NAME, "seconds": NUMBER}')
+        await run_in_threadpool(self.service.mute, key, seconds)
+        return JSONResponse({"key": key, "muted_seconds": seconds})
+
+    async def _object(self, request: Request) -> JsonObject:
+        try:
+            facts = json.loads(await self._read(request))
+        except (ValueError, RecursionError):
+            raise ValueError("the body is not JSON") from None
+        if not isinstance(facts, dict):
+            raise ValueError("expected a JSON object")
+        return facts
+
     async def metrics(self, request: Request) -> Response:
         """Return metrics for Prometheus."""
         text = await run_in_threadpool(prometheus.text, self.service, self.timings)
@@ -185,8 +243,9 @@ class _Application:
     async def health(self, request: Request) -> Response:
         """Return whether rows are accepted; contains no measurements and needs no token."""
         broken = self.service.broken or ("" if self.worker.alive else ENDED)
-        status = "broken" if broken else "warning" if self.service.warning else "ok"
-        facts = {"status": status, "message": broken or self.service.warning, "version": package_version()}
+        warning = self.service.warning or ("" if self.alerts is None else self.alerts.error)
+        status = "broken" if broken else "warning" if warning else "ok"
+        facts = {"status": status, "message": broken or warning, "version": package_version()}
         return JSONResponse(facts, 503 if broken else 200)
 
     async def session(self, request: Request) -> Response:

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -84,6 +85,15 @@ class Authenticator:
         """Check whether a request may post measurements."""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         return self.token is None or (kind.lower() == "bearer" and self.is_valid(token.strip()))
+
+    def may_acknowledge(self, request: "Request") -> bool:
+        """Check whether a request may acknowledge and mute: by token, or by the session of a page of this service.
+
+        The cookie is not sent from other sites (SameSite=Strict); the origin is checked for browsers that ignore that.
+        """
+        origin = request.headers.get("origin")
+        own = origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
+        return self.may_read(request) if own else self.token is not None and self.may_write(request)
 
     def may_read(self, request: "Request") -> bool:
         """Check whether a request may read."""

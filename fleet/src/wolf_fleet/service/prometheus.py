@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 
 from wolf_fleet.service import responses
+from wolf_fleet.service.incidents import KINDS
 from wolf_fleet.service.service import Service
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -16,6 +17,7 @@ TOTALS = {
     "ahead": "Rows discarded because their time is too far in the future.",
     "repeated": "Rows discarded because their key had a row of the same time.",
 }
+MAX_KEY_SERIES = 20  # time series by key, so that their number stays bounded
 BUCKET_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
@@ -61,7 +63,21 @@ def text(service: Service, timings: RequestTimings) -> str:
     lines += _metric("wolf_healthy", "gauge", "1 if rows are accepted and commits succeed.", int(not status["message"]))
     lines += ["# HELP wolf_problem_keys Keys with a problem, by kind.", "# TYPE wolf_problem_keys gauge"]
     lines += [f'wolf_problem_keys{{kind="{kind}"}} {total}' for kind, total in status["problem_keys"].items()]
+    lines += ["# HELP wolf_open_incidents Open incidents that are not acknowledged, by kind."]
+    lines += ["# TYPE wolf_open_incidents gauge"]
+    with service.lock:
+        kinds = Counter(each.kind for each in service.incidents.open if not each.acknowledged)
+        delivered = sum(1 for _ in service.incidents.undelivered())
+    lines += [f'wolf_open_incidents{{kind="{kind}"}} {kinds[kind]}' for kind in KINDS]
+    lines += _metric("wolf_undelivered_alerts", "gauge", "Incidents whose alert was not delivered.", delivered)
+    lines += [f"# HELP wolf_key_score Score of the {MAX_KEY_SERIES} worst keys.", "# TYPE wolf_key_score gauge"]
+    worst = status["worst"][:MAX_KEY_SERIES]
+    lines += [f'wolf_key_score{{key="{_escape(row["key"])}"}} {row["score"]:.4g}' for row in worst]
     return "\n".join([*lines, *timings.lines(), ""])
+
+
+def _escape(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _metric(name: str, kind: str, words: str, value: float) -> list[str]:

@@ -3,6 +3,7 @@
 import math
 import time as clocks
 from datetime import UTC, datetime
+from itertools import islice
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from wolf.beliefs.density import deviations
 from wolf.execution.forecasting import forecast_state
 from wolf.inference.filters.gaussian import GaussianFilter
 from wolf.results import count
+from wolf_fleet.service.incidents import Incident
 from wolf_fleet.service.key_health import RECENT_ROWS
 from wolf_fleet.service.recent_rows import RowView
 from wolf_fleet.service.service import Service
@@ -19,6 +21,7 @@ from wolf_fleet.streaming.row_parser import JsonObject
 MAX_FORECAST_STEPS = 1000
 MAX_ROWS_PER_RESPONSE = 5000
 DEFAULT_NUM_KEYS = 60  # keys on the page
+DEFAULT_NUM_INCIDENTS = 100
 MIN_TIME = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 END_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 MIN_HALF_WIDTH = 1e-300  # avoids a division by zero
@@ -194,6 +197,30 @@ def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_
         ]
 
 
+def incident_facts(service: Service, incident: Incident) -> JsonObject:
+    """Convert an incident to a dictionary: number, key, kind, state, start, end, severity, reason, acknowledged."""
+    facts: JsonObject = {"incident": incident.number, "key": incident.key, "kind": incident.kind}
+    facts["state"] = "open" if incident.end is None else "closed"
+    facts["start"] = format_time(service, incident.start)
+    facts["end"] = None if incident.end is None else format_time(service, incident.end)
+    facts |= {"severity": finite(incident.severity), "reason": incident.reason}
+    return facts | {"acknowledged": incident.acknowledged}
+
+
+def incidents(service: Service, only_open: bool, limit: int = DEFAULT_NUM_INCIDENTS) -> list[JsonObject]:
+    """List incidents: open ones first, the newest first.
+
+    Args:
+        service: that has them.
+        only_open: leave out closed ones.
+        limit: largest number.
+    """
+    validation.count("limit", limit)
+    with service.lock:
+        found = service.incidents.open if only_open else service.incidents
+        return [incident_facts(service, each) for each in islice(found, limit)]
+
+
 def _reasons(service: Service, index: int, problems: dict[str, np.ndarray], now: float) -> list[str]:
     health, reasons = service.health, []
     recent, flagged = min(int(health.rows[index]), RECENT_ROWS), int(health.flagged()[index])
@@ -231,7 +258,7 @@ def fleet(service: Service) -> JsonObject:
         _, problems = service.health.assess(now, service.since)
         totals = {name: int(problems[name].sum()) for name in ("any", "stuck", "silent", "blank")}
         latest = [(flag.number, row_facts(service, flag.key, flag.row, 0)) for flag in service.latest]
-        worst = keys(service)
+        worst, open_incidents = keys(service), incidents(service, only_open=True)
         message = service.broken or service.warning
     names = ("rows", "used", "outliers", "late", "repeated", "ahead", "waiting", "keys", "epoch")
     return {
@@ -242,5 +269,6 @@ def fleet(service: Service) -> JsonObject:
         "journal": service.journal_size,
         "message": message,
         "worst": worst,
+        "incidents": open_incidents,
         "latest": [{"number": number} | facts for number, facts in reversed(latest)],
     }

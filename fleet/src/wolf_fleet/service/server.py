@@ -10,7 +10,7 @@ from wolf import validation
 from wolf.interfaces import Filter
 from wolf.online.bank.bank import Bank
 from wolf.statespace import LinearModel
-from wolf_fleet.service import auth
+from wolf_fleet.service import alerts, auth
 from wolf_fleet.service.service import BATCH_ROWS, COMMIT_SECONDS, HISTORY_ROWS, MAX_KEYS, Service
 
 MISSING = (
@@ -45,6 +45,9 @@ def serve(
     max_keys: int = MAX_KEYS,
     max_ahead: float | None = None,
     recover: bool = False,
+    alert_url: str | None = None,
+    alert_command: str | None = None,
+    alert_secret: str | None = None,
     on_start: Callable[[str], None] | None = None,
     log_level: str = "warning",
 ) -> None:
@@ -72,6 +75,9 @@ def serve(
         max_keys: largest number of keys.
         max_ahead: how far a row may be ahead of the clock.
         recover: start although files are damaged, with what is intact.
+        alert_url: webhook that gets each incident as JSON when it opens and when it closes, at least once.
+        alert_command: program with arguments that gets it on standard input.
+        alert_secret: key of the signature of the webhook's body, in the header X-Wolf-Signature.
         on_start: called with the address once the server listens.
         log_level: of uvicorn.
     """
@@ -83,13 +89,21 @@ def serve(
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{MISSING} ({error})") from error
     auth.check_host(host, token)
+    alerts.check(alert_url, alert_command)
     options: dict[str, Any] = {"allowed_lateness": allowed_lateness, "step": step, "idle_timeout": idle_timeout}
     options |= {"level": level, "out": out, "batch_rows": batch_rows, "commit_interval": commit_interval}
     options |= {"history_rows": history_rows, "max_keys": max_keys, "max_ahead": max_ahead, "recover": recover}
     service = Service(_make_bank(model, method), state, key=key, values=values, time=time, **options)
     for loss in service.losses:
         warnings.warn(f"recovered without what was damaged: {loss}", stacklevel=2)
-    app = make_app(service, token=token, max_body_bytes=max_body_bytes)
+    app = make_app(
+        service,
+        token=token,
+        max_body_bytes=max_body_bytes,
+        alert_url=alert_url,
+        alert_command=alert_command,
+        alert_secret=alert_secret,
+    )
     limits: dict[str, Any] = {"http": LimitedProtocol, "timeout_graceful_shutdown": SHUTDOWN_SECONDS}
     config = uvicorn.Config(app, log_level=log_level, access_log=False, **limits)
     try:

@@ -21,10 +21,12 @@ from wolf.results import count
 from wolf.statespace import LinearModel
 from wolf_fleet.service import request_parsing
 from wolf_fleet.service.idempotency import IdempotencyConflict, IdempotencyStore
+from wolf_fleet.service.incidents import Incident, IncidentLog
 from wolf_fleet.service.key_health import KeyHealth
 from wolf_fleet.service.output_parts import OutputParts
 from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
 from wolf_fleet.service.write_ahead_log import Journal, Record
+from wolf_fleet.streaming import future_rows
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
 from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
@@ -114,6 +116,7 @@ class Service:
         self.lock, self.since, self.version = RLock(), clocks.time(), 0
         num_values = len(self.columns.values)
         self.recent_rows, self.health = RecentRows(history_rows, num_values), KeyHealth(num_values)
+        self.incidents = IncidentLog()
         self.responses, self.num_flags = IdempotencyStore(), 0
         self.latest = deque[FlaggedRow](maxlen=MAX_LATEST_OUTLIERS)
         self._closed = False
@@ -170,6 +173,7 @@ class Service:
         extra = checkpoint.extra_arrays()
         if extra:
             self.health.unpack(extra)
+            self.incidents.unpack(extra)
             self.responses.unpack(extra)
         for keys, rows in self._parts.recall(checkpoint.parts):
             self._remember(keys, rows)
@@ -298,9 +302,41 @@ class Service:
         """Add filtered rows to the next output part, the key health and the recent rows."""
         rows = make_view(filtered, self.pipeline.num_deviations, at, self.columns.time is not None)
         self._parts.add(self.pipeline.table(filtered), at)
-        self.health.add(filtered.rows.keys, rows, at)
+        present = self.health.add(filtered.rows.keys, rows, at, self._is_timed(rows.times, at))
+        self.incidents.update(self.health, present, at, self.since)
         self._remember(filtered.rows.keys, rows)
         return rows
+
+    def _is_timed(self, times: np.ndarray, at: float) -> bool:
+        """Return whether the times of rows are dates or seconds since 1970."""
+        if self.columns.time is None:
+            return False
+        return bool(self.pipeline.dated) or bool(abs(times[-1] - at) < future_rows.UNIX_TIME_SECONDS)
+
+    def find_silent(self) -> None:
+        """Open incidents of keys from which no row has come for several usual intervals."""
+        with self.lock:
+            now = clocks.time()
+            silent = np.flatnonzero(self.health.silent(now, self.since))
+            if len(silent):
+                self.incidents.update(self.health, silent, now, self.since)
+
+    def acknowledge(self, number: int) -> Incident:
+        """Acknowledge an incident durably; raise a `KeyError` for an unknown number."""
+        with self.lock:
+            found = self.incidents.acknowledge(number)
+            self.version += 1
+            self.commit()
+            return found
+
+    def mute(self, key: str, seconds: float) -> None:
+        """Alert nobody of a key for a while, durably; raise a `KeyError` for an unknown key."""
+        with self.lock:
+            if self.health.index(key) < 0:
+                raise KeyError(f"there is no key {key!r}")
+            self.incidents.mute(key, clocks.time() + validation.positive_number("seconds", seconds))
+            self.version += 1
+            self.commit()
 
     def _remember(self, keys: list[str], rows: RowView) -> None:
         self.recent_rows.add(keys, rows)
@@ -331,8 +367,9 @@ class Service:
             if expired:
                 self.health.forget(expired)
                 self.recent_rows.forget(expired)
+                self.incidents.forget(expired)
             table, drop = self._parts.next_part()
-            pipeline, extra = self.pipeline, self.health.pack() | self.responses.pack()
+            pipeline, extra = self.pipeline, self.health.pack() | self.responses.pack() | self.incidents.pack()
             epoch = self._checkpoint.manifest["epoch"]
             # The next log exists before the manifest that names it, so a missing log is always damage.
             journal = Journal(self._journal_path(epoch + 1), create=True)

@@ -86,6 +86,7 @@ class Worker:
 
     def _commit_if_due(self) -> None:
         try:
+            self.service.find_silent()
             self.service.commit_if_due()
         except Exception as error:  # a failed commit is a warning of the service; anything else is a defect
             self.service.broken = f"a commit failed ({type(error).__name__}: {error}); restart the service"
