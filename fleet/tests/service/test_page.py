@@ -101,11 +101,18 @@ def test_a_new_fault_comes_to_the_page_by_itself(browser, address):
     assert page.locator("#worst button b").first.inner_text() == "sensor-7"
     assert "2 outliers in the last 14 rows" in page.locator("#worst li").first.inner_text()
 
+    incident = page.locator("#incidents li", has_text="sensor-7")
+    assert "2 outliers in the last 14 rows" in incident.inner_text()
+    incident.get_by_role("button", name="Acknowledge").click()
+    incident.wait_for(state="detached")
+    page.locator("#incidents li", has_text="sensor-8").get_by_role("button", name="Mute").click()
+    page.locator("#incidents li", has_text="sensor-8").wait_for(state="detached")
+
     page.click('#worst button:has-text("sensor-7")')
     page.wait_for_selector('#flags tr:has-text("below the estimate")')
     assert page.locator("#flags tr").count() == 2
-    assert "1700000013" in page.locator("#flags tr").first.inner_text()  # not rounded
-    assert "1700000013" in page.locator("#latest li").first.inner_text()
+    assert "2023-11-14 22:13:33" in page.locator("#flags tr").first.inner_text()
+    assert "2023-11-14 22:13:33" in page.locator("#latest li").first.inner_text()
     assert colours(page) > 3
     assert "2 outliers" in page.get_attribute("#plot", "aria-label")
     post(address, [("sensor-7", 14.0, 77.0)])

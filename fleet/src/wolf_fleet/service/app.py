@@ -290,7 +290,7 @@ class _Application:
                 if key is not None:
                     rows = await run_in_threadpool(responses.history, self.service, key, PAGE_ROWS, last)
                     if rows["times"] or last < 0:
-                        rows["dated"] = bool(self.service.pipeline.dated) or columns.time is None
+                        rows["dated"] = self.service.is_dated
                         yield _event("rows", json.dumps(rows))
                     last = rows["last"]
                 await asyncio.sleep(POLL_SECONDS)

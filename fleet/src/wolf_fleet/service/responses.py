@@ -263,6 +263,7 @@ def fleet(service: Service) -> JsonObject:
     names = ("rows", "used", "outliers", "late", "repeated", "ahead", "waiting", "keys", "epoch")
     return {
         "now": now,
+        "dated": service.is_dated,
         "counts": {name: vars(counts)[name] for name in names},
         "problem_keys": totals,
         "committed": service.committed_at,

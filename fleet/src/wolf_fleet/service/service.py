@@ -119,7 +119,7 @@ class Service:
         self.incidents = IncidentLog()
         self.responses, self.num_flags = IdempotencyStore(), 0
         self.latest = deque[FlaggedRow](maxlen=MAX_LATEST_OUTLIERS)
-        self._closed = False
+        self._closed, self.is_dated = False, time is None  # whether times are dates or seconds since 1970
         self.broken, self.warning = "", ""  # why no rows are accepted any more; what needs attention
         self._parts = OutputParts(self.columns, history_rows, retain=out is not None)
         self._commit_at, self._tried_at = self.since, clocks.monotonic()
@@ -177,6 +177,7 @@ class Service:
             self.responses.unpack(extra)
         for keys, rows in self._parts.recall(checkpoint.parts):
             self._remember(keys, rows)
+            self.is_dated = self.columns.time is None or self._is_timed(rows.times, self.since)
         if checkpoint.manifest["epoch"]:
             self._replay()
         if self._journal is None or self.losses:
@@ -302,15 +303,14 @@ class Service:
         """Add filtered rows to the next output part, the key health and the recent rows."""
         rows = make_view(filtered, self.pipeline.num_deviations, at, self.columns.time is not None)
         self._parts.add(self.pipeline.table(filtered), at)
-        present = self.health.add(filtered.rows.keys, rows, at, self._is_timed(rows.times, at))
+        self.is_dated = self.columns.time is None or self._is_timed(rows.times, at)
+        present = self.health.add(filtered.rows.keys, rows, at, self.is_dated and self.columns.time is not None)
         self.incidents.update(self.health, present, at, self.since)
         self._remember(filtered.rows.keys, rows)
         return rows
 
     def _is_timed(self, times: np.ndarray, at: float) -> bool:
         """Return whether the times of rows are dates or seconds since 1970."""
-        if self.columns.time is None:
-            return False
         return bool(self.pipeline.dated) or bool(abs(times[-1] - at) < future_rows.UNIX_TIME_SECONDS)
 
     def find_silent(self) -> None:

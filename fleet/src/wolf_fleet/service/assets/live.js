@@ -19,9 +19,10 @@
   const moment = (time) => Number(time.toFixed(3)).toString();
   const clock = (time) => {
     if (typeof time === "string") return time.slice(0, 19).replace("T", " ").replace("Z", "");
-    return moment(time);
+    return fleet && fleet.dated ? iso(time) : moment(time);
   };
-  const stamp = (time) => (dated ? new Date(time * 1e3).toISOString().slice(0, 19).replace("T", " ") : moment(time));
+  const iso = (time) => new Date(time * 1e3).toISOString().slice(0, 19).replace("T", " ");
+  const stamp = (time) => (dated ? iso(time) : moment(time));
 
   // Dates in the order of ISO 8601 and in UTC, as in the responses.
   const day = "\n{YYYY}-{MM}-{DD}", none = [null, null, null, null, 1];
@@ -95,6 +96,7 @@
     element("problem").textContent = status.message;
     document.title = (status.problem_keys.any ? `(${status.problem_keys.any}) ` : "") + "WoLF live";
     worst(status.worst);
+    incidents(status.incidents);
     latest(status.latest);
     // Show a key with problems until the user selects one.
     if (!chosen && status.worst.length && !status.worst.some((each) => each.key === key)) choose(status.worst[0].key);
@@ -120,6 +122,33 @@
       const again = items.map((item) => item.firstChild).find((button) => button.dataset.key === held);
       if (again) again.focus({ preventScroll: true });
     }
+  }
+
+  function incidents(open) {
+    const list = element("incidents");
+    if (list.contains(document.activeElement)) return; // do not take a button away under the finger
+    const waiting = open.filter((each) => !each.acknowledged);
+    element("calm").hidden = waiting.length > 0;
+    list.replaceChildren(...waiting.slice(0, 12).map((each) => {
+      const item = make("li"), button = make("button", each.key);
+      button.type = "button";
+      button.addEventListener("click", () => choose(each.key, true));
+      const seen = make("button", "Acknowledge"), mute = make("button", "Mute for a day");
+      seen.type = mute.type = "button";
+      seen.addEventListener("click", () => change("acknowledge", { incident: each.incident }, item));
+      mute.addEventListener("click", () => change("mute", { key: each.key, seconds: 86400 }, item));
+      const row = make("div", undefined, "acts");
+      row.append(seen, mute);
+      item.append(button, make("span", `${each.kind} since ${clock(each.start)}`, "quiet"), make("div", each.reason), row);
+      return item;
+    }));
+    if (waiting.length > 12) list.append(make("li", `and ${waiting.length - 12} more: GET /incidents?open=1`));
+  }
+  async function change(verb, facts, item) {
+    const options = { method: "POST", body: JSON.stringify(facts), headers: { "Content-Type": "application/json" } };
+    const answer = await fetch("incidents/" + verb, options).catch(() => null);
+    if (answer && answer.ok) item.remove();
+    else item.append(make("div", "not stored: " + (answer ? (await answer.json()).error : "no connection")));
   }
 
   function latest(flags) {
