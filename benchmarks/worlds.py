@@ -65,8 +65,6 @@ def main(arguments=None):
     parser.add_argument("--read", type=Path, help="take the figures from this file instead of running")
     options = parser.parse_args(arguments)
     scores = read(options.read) if options.read else run(options)
-    if options.csv:
-        write(scores, options.csv)
     lines = report(scores)
     print("\n".join(lines))
     if options.before:
@@ -90,12 +88,18 @@ def cells(prefix=""):
 
 
 def run(options):
+    """Score all cells; the file of figures grows cell by cell."""
     scores, begun = [], time.process_time()
+    if options.csv:
+        write(options.csv, [], "w")
     for name, model, world, steps in cells(options.cells):
-        scores += cell(name, SYSTEMS[model], WORLDS[world], steps, options)
-        shown = {each.method: each for each in scores if each.cell == name}
+        found = cell(name, SYSTEMS[model], WORLDS[world], steps, options)
+        shown = {each.method: each for each in found}
         words = (f"{method} {entry(shown[method])}" for method in (*SIMPLER, JUDGED) if method in shown)
         print(f"{name:34}", "  ".join(words), f"  {time.process_time() - begun:.0f} s", flush=True)
+        if options.csv:
+            write(options.csv, found, "a")
+        scores += found
     return scores
 
 
@@ -255,10 +259,11 @@ def changes(scores, before):
     return lines
 
 
-def write(scores, path):
-    with path.open("w", newline="") as file:
+def write(path, scores, mode):
+    with path.open(mode, newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(Score._fields)
+        if mode == "w":
+            writer.writerow(Score._fields)
         writer.writerows([*each[:2], *(f"{number:.6g}" for number in each[2:])] for each in scores)
 
 
