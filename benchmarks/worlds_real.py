@@ -3,7 +3,7 @@
     python benchmarks/worlds_real.py --uwb RUN [RUN ...] --ranging FOLDER --page docs/worlds.md
     python benchmarks/worlds_real.py --runs 20                    # the simulated car alone
 
-A RUN is a folder of github.com/cucudasluv/UWB-dataset with the ranges of anchors (A*.csv) and trajectory.csv; FOLDER has
+A RUN is a folder of github.com/cucudasluv/UWB-dataset: ranges of anchors (A*.csv) and trajectory.csv. FOLDER has
 the W3500 files of github.com/TUC-ProAut/libRSF (CC BY-SA 4.0): W3500_GT.txt.gz and W3500_*_Input.txt.gz. Neither is
 part of this repository. Nothing is fitted: variances are those that a data sheet or the file states. Cells: root mean
 square error of the position in m, coverage of the 95 % intervals of its coordinates, and the largest error in m.
@@ -114,8 +114,9 @@ def planar_ranges(anchors, start):
 
 
 def ranging(folder):
-    """Odometry every second, ranges to eight modules every other second with errors of three kinds."""
-    truth = np.array([line.split()[2:4] for line in lines_of(folder / "W3500_GT.txt.gz")], float)
+    """Odometry and ranges to eight modules every second, with errors of three kinds."""
+    points = [line.split() for line in lines_of(folder / "W3500_GT.txt.gz")]
+    truth = np.array([row[2:4] for row in points if row[0] == "point2"], float)
     for path in sorted(folder.glob("W3500_*_Input.txt.gz")):
         rows = [line.split() for line in lines_of(path)]
         odometry = np.array([row[1:8] for row in rows if row[0] == "odom2"], float)
@@ -129,7 +130,9 @@ def ranging(folder):
         steps = odometry[:, 0].astype(int)
         inputs = np.zeros((len(truth), 3))
         inputs[steps] = odometry[:, 1:4]
-        model = odometry_ranges(np.array(list(modules.values())), odometry[0, 4:7], variance, truth[0])
+        first = np.diff(truth[:2], axis=0)[0]
+        heading = np.arctan2(first[1], first[0]) - np.arctan2(inputs[1, 1], inputs[1, 0])
+        model = odometry_ranges(np.array(list(modules.values())), odometry[0, 4:7], variance, [*truth[0], heading])
         yield f"ranging, {path.name.split('_')[1]}", model, ys, inputs, truth
 
 
@@ -151,7 +154,7 @@ def odometry_ranges(places, odometry_vars, range_var, start):
         lambda x, u: jnp.sqrt(((x[None, :2] - places) ** 2).sum(1)),
         np.diag(odometry_vars),
         range_var * np.eye(len(places)),
-        wolf.Gaussian(np.array([*start, 0.0]), np.diag([0.01, 0.01, 0.01])),
+        wolf.Gaussian(np.array(start), np.diag([0.01, 0.01, 0.01])),
     )
 
 
