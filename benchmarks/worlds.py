@@ -70,8 +70,10 @@ def main(arguments=None):
     if options.before:
         print("\n".join(changes(scores, read(options.before))))
     if options.page:
-        note = f"`python benchmarks/worlds.py --runs {options.runs} --seed {options.seed}`"
-        write_page("worlds", [*lines, "", f"({note})"], options.page)
+        ran = list(dict.fromkeys(each.method for each in scores))
+        chosen = "" if ran == applicable() else f"--methods {' '.join(ran)} "
+        note = f"(`python benchmarks/worlds.py {chosen}--runs {options.runs} --seed {options.seed}`)"
+        write_page("worlds", [*lines, "", note], options.page)
 
 
 def applicable():
