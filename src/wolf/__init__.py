@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
     from wolf.integrations.online_estimators import OnlineRegressor as OnlineRegressor
     from wolf.online import Bank, FixedLag, Online, Sensor, filter_batches
     from wolf.reports import report
-    from wolf.results import Filtered, Forecast, Smoothed, States
+    from wolf.results import ConformalIntervals, Filtered, Forecast, Smoothed, States
     from wolf.simulate import datasets
     from wolf.simulate import twin_experiment as twin
     from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_batches", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths"]
 __all__ += ["smooth"]
+__all__ += ["ConformalIntervals"]
 __all__ += ["Changepoints", "Choice", "changepoints", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "TuningResult"]
 __all__ += ["fit", "fit_ar1_noise", "fit_many", "tune"]
@@ -128,7 +129,7 @@ _HOMES = {  # module -> the public names that it defines
     "wolf.integrations.online_estimators": "OnlineClassifier OnlineRegressor",
     "wolf.online": "Bank FixedLag Online Sensor filter_batches",
     "wolf.reports": "report",
-    "wolf.results": "Filtered Forecast Smoothed States",
+    "wolf.results": "ConformalIntervals Filtered Forecast Smoothed States",
     "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
 }
 

@@ -3,6 +3,7 @@
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import wolf
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+CELL_OPTIONS = SimpleNamespace(seed=0, runs=3, methods=["KF"])
 YS = 3.0 * np.random.default_rng(0).normal(size=(40, 2))
 
 
@@ -18,7 +20,7 @@ YS = 3.0 * np.random.default_rng(0).normal(size=(40, 2))
 def importable(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     yield
-    for name in ("floor", "libraries", "short", "timing"):
+    for name in ("floor", "libraries", "short", "timing", "worlds", "worlds_data", "worlds_errors"):
         sys.modules.pop(name, None)
 
 
@@ -88,3 +90,40 @@ def test_the_readme_has_the_figures_of_the_benchmarks_page(tmp_path):
     changed = set(README.read_text().splitlines()) ^ set(copy.read_text().splitlines())
     assert changed
     assert figures not in copy.read_text()
+
+
+def test_a_cell_of_the_worlds_depends_on_its_name_and_seed_alone(tmp_path):
+    from worlds import applicable, cells, main, read
+
+    assert len(cells()) >= 600
+    assert {"KF", "WoLF", "Learned", "Adaptive", "KF-B"} <= set(applicable())
+    files = [tmp_path / name for name in ("one.csv", "all.csv")]
+    for prefix, file in zip(("sensors6/one sensor noisy/200", "sensors6/one sensor"), files, strict=True):
+        main(["--cells", prefix, "--methods", "KF", "--runs", "3", "--csv", str(file)])
+    one, *_ = read(files[0])
+    assert one[:-2] in [each[:-2] for each in read(files[1])]  # without the recovery, NaN
+    assert one.ratio > 0  # over an oracle that skips the noisy sensor
+
+
+def test_in_a_clean_world_the_kalman_filter_is_the_oracle_of_the_worlds():
+    from worlds import SYSTEMS, WORLDS, cell
+
+    found = cell("sensors6/all", SYSTEMS["sensors6"], WORLDS["all sensors right"], 200, CELL_OPTIONS)[0]
+    assert (found.ratio, found.lost) == (0.0, 0.0)
+    assert found.coverage == pytest.approx(0.95, abs=0.03)
+
+
+def test_the_worlds_list_what_is_worse_than_simpler_methods():
+    from worlds import Score, report
+
+    ratios = {"KF": 50.0, "WoLF": 5.0, "Learned": 7.0, "Adaptive": 16.0}
+    scores = [
+        Score(f"trend/{world}/200", name, ratio + shift * (name == "Adaptive"), 0.0, 0.9, 0.0, recovery, recovery)
+        for world, shift, recovery in (("clean", 0.0, np.nan), ("stuck", -2.0, np.nan), ("step of 20", 0.0, 3.0))
+        for name, ratio in ratios.items()
+    ]
+    lines = report(scores)
+    assert "| Adaptive | 0 | 0 | 1 | +15 0.90 | 0.0% |" in lines
+    assert "| trend/clean/200 | +50 0.90 | +5 0.90 | +7 0.90 | +16 0.90 |" in lines
+    assert "| stuck | +5 / +14 0.90 |" in lines
+    assert "| step of 20 | 3-3 / 3-3 / 3-3 / 3-3 |" in lines

@@ -21,6 +21,7 @@ from wolf.interfaces import Dtype, Filter, Key, Save
 from wolf.numerics.precision import to_dtype
 from wolf.numerics.pytree import PyTree
 from wolf.results import Filtered
+from wolf.results.conformal import Calibration, read_calibration
 from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States, state_structure
 from wolf.statespace import Model
@@ -39,6 +40,7 @@ def filter(
     dtype: Dtype = "float64",
     save: Save = "all",
     backend: BackendOption = "auto",
+    calibrate: Calibration = None,
 ) -> Filtered:
     """Filter one series.
 
@@ -55,6 +57,9 @@ def filter(
         save: "all", "means", "final", or a function of (state, info) that returns what to keep of each step.
         backend: "native" code, "xla", or "auto": native code for small models, XLA for everything else. `out.backend`
             is the one that ran, `out.backend_reason` says why.
+        calibrate: "conformal" adds `out.conformal_radius`, by which 95 % prediction intervals hold 95 % of the
+            measurements in the long run even where the model is wrong; or a `wolf.ConformalIntervals`. The estimate is
+            not changed.
 
     Example:
         >>> import wolf
@@ -63,6 +68,7 @@ def filter(
         >>> out.outliers.tolist()
         [False, False, True, False, False]
     """
+    intervals = read_calibration(calibrate)
     options = RunOptions(dtype, update_first, save, backend)
     cacheable = inputs is None and key is None
     ready = prepared.find(model, method, options) if cacheable else None
@@ -77,6 +83,7 @@ def filter(
         if cacheable:
             prepared.keep(model, method, options, ready)
     out = _filter(ready, array, us, key)
+    out = out if intervals is None else out.calibrate(intervals)
     index = index_of(ys)
     return out if index is None else dataclasses.replace(out, index=index)
 
@@ -94,6 +101,7 @@ def filter_many(
     threads: int | None = None,
     state: PyTree = None,
     backend: BackendOption = "auto",
+    calibrate: Calibration = None,
 ) -> Filtered:
     """Filter many series in one compiled call, on all cores.
 
@@ -112,12 +120,14 @@ def filter_many(
             default: the prior. The results are bit for bit those of one long call, except with methods that draw
             random numbers, and where series that run on XLA are at different steps.
         backend: as in `wolf.filter`.
+        calibrate: as in `wolf.filter`; each series has radii of its own.
 
     Returns:
         A `Filtered` whose arrays have a leading series axis; `out[3]` is one series, at its own length.
     """
     if threads is not None:
         validation.count("threads", threads)
+    intervals = read_calibration(calibrate)
     pair = prepared.resolve(model, method, key)
     first = pair.models[0]
     array, lengths = validation.many_measurements(ys, first.obs_dim)
@@ -145,9 +155,10 @@ def filter_many(
     settings = ready.settings | {"steps": steps}
     padding = 0 if lengths is None else int((steps - lengths).sum()) * first.obs_dim
     missing = int(np.isnan(array).sum()) - padding
-    return Filtered(
+    out = Filtered(
         saved, final, given, ready.pair.method, settings, array, missing, us, update_first, len(array), lengths
     )
+    return out if intervals is None else out.calibrate(intervals)
 
 
 def _last_step(state: PyTree) -> int:

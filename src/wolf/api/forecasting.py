@@ -1,5 +1,6 @@
 """`wolf.forecast`: beliefs about future states and measurements, with intervals."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -7,23 +8,46 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
+from wolf.api.forecast_calibration import calibrated_half_widths
 from wolf.api.result_arguments import Models, check_result, model_optional, stack_with_matrices
 from wolf.beliefs.density import deviations
 from wolf.execution import validate
 from wolf.execution.forecasting import forecast_state
 from wolf.results import Filtered, Forecast
+from wolf.results.conformal import Calibration, ConformalIntervals, read_calibration
 from wolf.results.views.data_frame import index_ahead
+from wolf.statespace import Model, with_matrices
 
 
-@overload
-def forecast(out: Filtered, /, steps: int, *, level: float = 0.95, inputs: ArrayLike | None = None) -> Forecast: ...
 @overload
 def forecast(
-    model: Models, out: Filtered, steps: int, *, level: float = 0.95, inputs: ArrayLike | None = None
+    out: Filtered,
+    /,
+    steps: int,
+    *,
+    level: float = 0.95,
+    inputs: ArrayLike | None = None,
+    calibrate: Calibration = None,
+) -> Forecast: ...
+@overload
+def forecast(
+    model: Models,
+    out: Filtered,
+    steps: int,
+    *,
+    level: float = 0.95,
+    inputs: ArrayLike | None = None,
+    calibrate: Calibration = None,
 ) -> Forecast: ...
 @model_optional
 def forecast(
-    model: Models, out: Filtered, steps: int, *, level: float = 0.95, inputs: ArrayLike | None = None
+    model: Models,
+    out: Filtered,
+    steps: int,
+    *,
+    level: float = 0.95,
+    inputs: ArrayLike | None = None,
+    calibrate: Calibration = None,
 ) -> Forecast:
     """Forecast from the end of a filtered series.
 
@@ -34,6 +58,8 @@ def forecast(
         steps: how many.
         level: probability of the intervals.
         inputs: (steps, U), those of the future, for models that take them.
+        calibrate: as in `wolf.filter`, at `level`: widens or narrows the limits of each horizon by the errors of the
+            forecasts from past steps. `obs_covs` stay those of the model. Default: as the series was filtered.
 
     Example:
         >>> import wolf
@@ -43,9 +69,11 @@ def forecast(
     """
     validation.count("steps", steps)
     validation.confidence_level(level)
+    intervals = read_calibration(calibrate)
     check_result("forecast", model, out)
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
+    intervals = out.settings.get("calibrate") if intervals is None else intervals
     each, whole = stack_with_matrices(model)
     models = model if isinstance(model, Sequence) else [model]
     dtype, (d, m) = out.settings["dtype"], (models[0].state_dim, models[0].obs_dim)
@@ -57,9 +85,26 @@ def forecast(
     how |= {"inputs": us, "u_before": _last_inputs(out), "per_series": each}
     states, measured = forecast_state(whole, out.method, out.final, int(steps), **how)
     half = deviations(level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
+    if intervals is not None:
+        half = _calibrated(models, out, int(steps), dataclasses.replace(intervals, level=level))
     lower, upper = measured.mean - half, measured.mean + half
     index = index_ahead(out.index, int(steps))
     return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level, index, out)
+
+
+def _calibrated(models: Sequence[Model], out: Filtered, steps: int, intervals: ConformalIntervals) -> np.ndarray:
+    """Compute calibrated half-widths, (steps, M) or (B, steps, M)."""
+    if "covs" not in (out.saved if isinstance(out.saved, dict) else {}):
+        raise ValueError(f'calibrate needs means and covariances: filter with save="all", not {out.settings["save"]!r}')
+    if out.num_series is None:
+        return calibrated_half_widths(with_matrices(models[0]), out, steps, intervals)
+    every = models if len(models) == out.num_series else [models[0]] * out.num_series
+    return np.stack(
+        [
+            calibrated_half_widths(with_matrices(model), each, steps, intervals)
+            for model, each in zip(every, out, strict=True)
+        ]
+    )
 
 
 def _last_inputs(out: Filtered) -> np.ndarray | None:

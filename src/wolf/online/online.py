@@ -1,5 +1,6 @@
 """Filtering one measurement at a time, with a state that can be saved and loaded."""
 
+import dataclasses
 from collections import deque
 from functools import cached_property
 from os import PathLike
@@ -23,6 +24,7 @@ from wolf.online.sensor import Sensor
 from wolf.online.step_info import StepReport
 from wolf.online.steppers import Matrices, Snapshot, make_stepper, overridden_model, time_step
 from wolf.results import count, describe_state
+from wolf.results.conformal import Calibration, ConformalIntervals, innovation_variances, read_calibration
 from wolf.results.states import read_state
 from wolf.results.views.learned_noise import learned_noise
 from wolf.runtime import checkpoints
@@ -54,6 +56,7 @@ class Online:
         horizon: number of steps by which a measurement may be late; each costs the memory of one state.
         state: initial state, as `out.final` of `wolf.filter` with the same model and method; default: the prior.
         backend: "native" code for small models (a step takes a microsecond), "xla" for all others; "auto" chooses.
+        calibrate: as in `wolf.filter`. Measurements that are late, or of another sensor (H), do not calibrate.
 
     Attributes:
         backend: "native" or "xla".
@@ -79,7 +82,9 @@ class Online:
         horizon: int = 0,
         state: PyTree = None,
         backend: BackendOption = "auto",
+        calibrate: Calibration = None,
     ):
+        self._intervals = read_calibration(calibrate)
         horizon = validation.integer("horizon", horizon)
         validation.choice("backend", backend, backend_selection.BACKEND_OPTIONS)
         self._lock = RLock()
@@ -87,6 +92,7 @@ class Online:
         self.horizon = horizon
         pair = prepared.resolve(model, method, key)
         self.method = pair.method
+        self._log_scale = np.zeros(model.obs_dim)  # of the conformal radius
         self.update_first = update_first
         self.dtype = dtype
         validate.check_options(dtype, "all", update_first)
@@ -108,7 +114,7 @@ class Online:
 
     def _bind_native_call(self) -> None:
         """Bind the native call for steps without anything to record or to look up; None if there is none."""
-        plain = not (self._varies or self._with_inputs or self.horizon)
+        plain = not (self._varies or self._with_inputs or self.horizon or self._intervals)
         self._call = self._stepper.call if plain else None
         self._table, self._report_size = self._stepper.table, self._stepper.report_size
         self._layout = self._stepper.layout
@@ -138,6 +144,13 @@ class Online:
     def t(self) -> int:
         """Number of measurements so far, missing ones included."""
         return int(self.state.t)
+
+    @property
+    def conformal_radius(self) -> np.ndarray:
+        """Radius of the calibrated interval of the next measurement, in standard deviations of its innovation, (M,)."""
+        if self._intervals is None:
+            raise AttributeError('conformal_radius needs wolf.Online(..., calibrate="conformal")')
+        return self._intervals.radius(self._log_scale)
 
     @property
     def learned_noise(self) -> NoiseEstimate | Any:
@@ -243,7 +256,13 @@ class Online:
         if R is not None and not (isinstance(R, np.ndarray) and R.shape == (size, size)):  # another sensor, or an error
             changed = overridden_model(self.model, self.method, self.t, self.update_first, matrices)
             size = changed.obs_dim
-        return self._advance(_RecordedStep(None, self._measurement(y, size), self._inputs(u), matrices))
+        value = self._measurement(y, size)
+        report = self._advance(_RecordedStep(None, value, self._inputs(u), matrices))
+        if self._intervals is not None and "H" not in matrices:
+            residual = np.where(np.isnan(value), np.nan, np.where(np.isfinite(value), report.residual, value))
+            variances = innovation_variances(report.innovation_cov)
+            self._log_scale = self._intervals.update(self._log_scale, residual, variances, report.outlier)
+        return report
 
     def late(self, y: ArrayLike | None, t: int) -> StepReport:
         """Insert an out-of-sequence measurement at its step, and repeat the steps after it.
@@ -312,14 +331,18 @@ class Online:
             arrays: dict[str, PyTree] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
             if self._u_before is not None:
                 arrays["u_before"] = self._u_before
+            if self._intervals is not None:
+                arrays["log_scale"] = self._log_scale
         if self._key is not None:
             arrays["key"] = np.asarray(jax.random.key_data(self._key))
         checkpoints.write(Path(path), self._header, arrays)
 
     @cached_property
     def _header(self) -> dict[str, object]:
-        settings = {"dtype": self.dtype, "update_first": self.update_first, "horizon": self.horizon}
+        settings: dict[str, object] = {"dtype": self.dtype, "update_first": self.update_first, "horizon": self.horizon}
         settings |= {"method": to_dict(self.method)}
+        if self._intervals is not None:
+            settings["calibrate"] = dataclasses.asdict(self._intervals)
         return checkpoints.make_header(FORMAT, FORMAT_VERSION, self.model, self.method, settings)
 
     @classmethod
@@ -348,8 +371,10 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
             state=state,
+            calibrate=ConformalIntervals(**header["calibrate"]) if "calibrate" in header else None,
         )
         online._u_before = arrays.get("u_before")
+        online._log_scale = arrays.get("log_scale", online._log_scale)
         return online
 
     def __repr__(self) -> str:

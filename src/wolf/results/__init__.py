@@ -1,5 +1,6 @@
 """Results of the public functions."""
 
+from wolf.results.conformal import ConformalIntervals as ConformalIntervals
 from wolf.results.filtered import ARRAYS as ARRAYS
 from wolf.results.filtered import Filtered as Filtered
 from wolf.results.forecast import Forecast as Forecast

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
+from wolf import validation
+from wolf.beliefs.density import deviations
 from wolf.interfaces import Filter
 from wolf.numerics.pytree import PyTree
+from wolf.results.conformal import ConformalIntervals, innovation_variances
 from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States
 
@@ -145,6 +148,40 @@ class Filtered:
         return self._kept("dynamics_scales")
 
     @property
+    def conformal_radius(self) -> np.ndarray:
+        """Radius of the calibrated interval of each measurement, in standard deviations of its innovation, (T, M).
+
+        Saved by `calibrate="conformal"`; it depends on earlier measurements only.
+        """
+        return self._kept("conformal_radius")
+
+    def prediction_interval(self, level: float = 0.95, *, calibrated: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the interval of each measurement given those before it: lower and upper limits, (T, M).
+
+        Limits are NaN where the measurement is missing or infinite.
+
+        Args:
+            level: probability under the model; a calibrated interval has the level of `calibrate` instead.
+            calibrated: use `conformal_radius` instead of the normal quantile.
+
+        Example:
+            >>> import wolf
+            >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+            >>> ys = 10.0 * np.random.default_rng(0).normal(size=2000)
+            >>> out = wolf.filter(model, ys, method="KF", calibrate="conformal")
+            >>> lower, upper = out.prediction_interval()
+            >>> bool(np.mean((lower[:, 0] < ys) & (ys < upper[:, 0])) < 0.2)
+            True
+            >>> lower, upper = out.prediction_interval(calibrated=True)
+            >>> bool(0.93 < np.mean((lower[:, 0] < ys) & (ys < upper[:, 0])) < 0.97)
+            True
+        """
+        radius = self.conformal_radius if calibrated else deviations(validation.confidence_level(level))
+        prediction = np.where(np.isfinite(self.ys), self.ys, np.nan) - self.residuals
+        half = radius * np.sqrt(innovation_variances(self.innovation_covs))
+        return prediction - half, prediction + half
+
+    @property
     def log_likelihood(self) -> float | np.ndarray:
         """Log density of all measurements under the predictive Gaussians; (B,) for many series."""
         return _total(self.log_liks, self.num_series)
@@ -187,6 +224,19 @@ class Filtered:
         if self.settings["save"] == "all":
             raise AttributeError(f"{describe_method(self.method)} has no {name}; it keeps {', '.join(saved)}")
         raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
+
+    def calibrate(self, intervals: ConformalIntervals) -> "Filtered":
+        """Return the result with the radius of calibrated prediction intervals added."""
+        saved = self.saved if isinstance(self.saved, dict) else {}
+        if not {"residuals", "innovation_covs"} <= saved.keys():
+            raise ValueError(
+                f'calibrate needs residuals and their covariances: a method that has them, and save="all"; got '
+                f"save={self.settings['save']!r}"
+            )
+        variances = innovation_variances(self.innovation_covs)
+        radius = intervals.track(self.residuals, variances, saved.get("outliers"))[..., :-1, :]
+        settings = self.settings | {"calibrate": intervals}
+        return dataclasses.replace(self, saved=saved | {"conformal_radius": radius}, settings=settings)
 
     @property
     def states(self) -> States:

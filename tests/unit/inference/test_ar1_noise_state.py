@@ -212,7 +212,7 @@ def test_without_ar1_noise_no_state_is_carried():
     ys = np.zeros((5, 2))
     for method in (WITHOUT, wolf.Adaptive(sensors="each"), wolf.Adaptive(q_uncertainty=0, r_uncertainty=0)):
         memory = wolf.filter(PLANE, ys, method=method).final.memory.base
-        first = memory[0] if isinstance(method.noise.base, wolf.noise.PerSensorNoise) else memory
+        first = memory[0].noise if isinstance(method.noise.base, wolf.noise.PerSensorNoise) else memory
         assert first.ar1 is None
     wide = wolf.LinearModel(np.eye(17), np.eye(1, 17), np.eye(17), np.eye(1), np.zeros(17), np.eye(17))
     assert wolf.filter(wide, np.zeros((5, 1))).final.memory.base.ar1 is None

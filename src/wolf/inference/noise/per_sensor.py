@@ -2,22 +2,74 @@
 
 One weight for all sensors would reject the good ones with a faulty one. With R block diagonal over the sensors,
 sequential updates equal the joint update; each sensor is then weighted given a belief that includes those before it.
+
+A bias of a sensor that lasts looks like the state, and what is left is small: its noise is estimated far below R, and
+intervals are too narrow. The sign of it: innovations with a significant lag-1 autocorrelation ρ, and a scale s of the
+noise below R. The likelihood of such a sensor is raised to the power s^ρ (1 - ρ) / (1 + ρ): s^ρ takes back the part of
+R that was learned away, the rest is the ratio of effective to actual sample size of an AR(1) series. Its measurements
+do not determine r and q, and do not change them; r returns to 1.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Affine, Belief
-from wolf.beliefs.updates import PosteriorUpdate
+from wolf.beliefs.updates import PosteriorUpdate, Update
 from wolf.inference.noise.delegating import DelegatingNoise, select
+from wolf.inference.noise.noise_scale_rml import ScaleEstimates
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
+from wolf.numerics import linalg
 from wolf.numerics.linalg import matvec
 from wolf.numerics.pytree import PyTree, pytree, static
 from wolf.statespace import Bound, LinearMap, Model
+
+FORGETTING = 0.998  # of the autocorrelation, per measurement
+MAX_STANDARDISED = 3.0  # standard deviations at which innovations are clipped before they are correlated
+MIN_STANDARD_ERRORS = 3.0  # of the autocorrelation that are subtracted from it
+MAX_AUTOCORRELATION = 0.9
+RETURN_RATE = 0.02  # by which ln r returns to 0, per measurement of a sensor with autocorrelated errors
+TINY = 1e-30  # instead of a division by 0
+MAX_SCALE = 0.8  # of R: above it innovations are autocorrelated because Q is too small, not because errors are
+
+
+class SensorMemory(NamedTuple):
+    """Memory of one sensor.
+
+    Attributes:
+        noise: memory of its noise model.
+        last: standardised innovations of its last measurement that was no outlier, (M,); 0 before.
+        moments: discounted sums of products of successive innovations, of their squares, and of ones, (3,).
+    """
+
+    noise: PyTree
+    last: Array
+    moments: Array
+
+    @property
+    def autocorrelation(self) -> Array:
+        """Lag-1 autocorrelation of the innovations, less three standard errors, at least 0."""
+        cross, square, count = self.moments
+        found = cross / jnp.maximum(square, TINY) - MIN_STANDARD_ERRORS / jnp.sqrt(jnp.maximum(count, 1.0))
+        return jnp.clip(found, 0.0, MAX_AUTOCORRELATION)
+
+    def observe(self, noise: PyTree, standardised: Array, inlier: Array) -> "SensorMemory":
+        """Return the memory after a measurement.
+
+        Args:
+            noise: memory of its noise model after it.
+            standardised: innovations over their standard deviations, (M,); 0 where not observed.
+            inlier: whether the measurement is no outlier.
+        """
+        now = jnp.clip(standardised, -MAX_STANDARDISED, MAX_STANDARDISED)
+        one = jnp.where(inlier & (self.last**2).any(0), 1.0, 0.0).astype(now.dtype)
+        products = jnp.stack([(self.last * now).mean(0), 0.5 * (self.last**2 + now**2).mean(0), jnp.ones_like(one)])
+        moments = jnp.where(one > 0, FORGETTING * self.moments + products, self.moments)
+        return SensorMemory(noise, jnp.where(inlier, now, self.last), moments)
 
 
 @pytree
@@ -79,12 +131,16 @@ class PerSensorNoise(DelegatingNoise[tuple]):
         """Return the initial memory of each sensor; the first one holds the shared part."""
         first, *others = (self.base.start(model) for _ in self.sensor_slices(model.obs_dim))
         first = self.base.with_shared_memory(first, self.base.shared_memory(first))
-        return (first, *(self.base.with_shared_memory(each, None) for each in others))
+        noises = [first, *(self.base.with_shared_memory(each, None) for each in others)]
+        zero = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
+        slices = self.sensor_slices(model.obs_dim)
+        nothing = jnp.zeros(3, zero.dtype)
+        return tuple(SensorMemory(each, zero[rows], nothing) for each, rows in zip(noises, slices, strict=True))
 
     def each(self, memory: tuple) -> list:
-        """Return the memory of each sensor, complete with the shared part."""
-        shared = self.base.shared_memory(memory[0])
-        return [self.base.with_shared_memory(each, shared) for each in memory]
+        """Return the memory of each sensor's noise model, complete with the shared part."""
+        shared = self.base.shared_memory(memory[0].noise)
+        return [self.base.with_shared_memory(each.noise, shared) for each in memory]
 
     def noise_estimate(self, memory: tuple) -> list | None:
         """Return the noise estimate of each sensor."""
@@ -93,11 +149,11 @@ class PerSensorNoise(DelegatingNoise[tuple]):
 
     def base_memory(self, memory: tuple) -> PyTree:
         """Return the memory of the first sensor, which holds the shared part."""
-        return memory[0]
+        return memory[0].noise
 
     def with_base_memory(self, memory: tuple, base_memory: PyTree) -> tuple:
         """Return the memories with that of the first sensor replaced."""
-        return (base_memory, *memory[1:])
+        return (memory[0]._replace(noise=base_memory), *memory[1:])
 
     def predict_measurement(
         self, memory: tuple, view: Affine, belief: Belief, dynamics: LinearMap | Bound, noise_cov: Array | None
@@ -107,11 +163,15 @@ class PerSensorNoise(DelegatingNoise[tuple]):
 
     def snapshot(self, memory: tuple) -> tuple:
         """Return a snapshot of each sensor's memory."""
-        return tuple(map(self.base.snapshot, memory))
+        return tuple(self.base.snapshot(each.noise) for each in memory)
 
     def after_jump(self, memory: tuple, snapshot: tuple, rejected: Array) -> tuple:
         """Return each sensor's memory after a jump."""
-        return tuple(map(self.base.after_jump, memory, snapshot, jnp.split(rejected, len(memory))))
+        counts = jnp.split(rejected, len(memory))
+        return tuple(
+            each._replace(noise=self.base.after_jump(each.noise, past, count))
+            for each, past, count in zip(memory, snapshot, counts, strict=True)
+        )
 
     def loo_information_root(self, context: UpdateContext[tuple]) -> Array:
         """Return W, (M, M), block diagonal over the sensors."""
@@ -131,14 +191,15 @@ class PerSensorNoise(DelegatingNoise[tuple]):
                 f"each of the model's {len(context.memory)} sensors has noise of its own, and this step has "
                 f"{len(sensors)}: write NaN for a sensor that did not measure, instead of another H and R"
             )
-        shared, scales, q = self.base.shared_memory(context.memory[0]), jnp.zeros_like(context.residual), None
+        shared, scales, q = self.base.shared_memory(context.memory[0].noise), jnp.zeros_like(context.residual), None
         for rows, own in zip(sensors, context.memory, strict=True):
-            memory = self.base.with_shared_memory(own, shared)
+            memory = self.base.with_shared_memory(own.noise, shared)
             part = restrict_to_sensor(context, rows, belief)._replace(memory=memory)
             decision = self.base(part)
             any_observed = part.observed.sum() > 0
             update = decision.update.masked(part.observed)
-            posterior, log_density = update.apply(belief, part.view, part.residual, part.obs_cov)
+            autocorrelation = jnp.where(self._ordinary(part) < MAX_SCALE, own.autocorrelation, 0.0)
+            posterior, log_density = self._condition(part, update, autocorrelation)
             belief = posterior.where(any_observed & jnp.isfinite(posterior.mean.sum()), belief)
             log_weighted = log_weighted + jnp.where(any_observed, log_density, 0.0)
             weights = weights.at[rows].set(decision.update.readable(part.obs_cov, part.observed))
@@ -148,14 +209,55 @@ class PerSensorNoise(DelegatingNoise[tuple]):
                 scales = scales.at[rows].set(decision.scales[0])
                 q = decision.scales[1] if q is None else q
             memory = select(any_observed, decision.memory, memory)
-            shared = self.base.shared_memory(memory)
-            memories.append(self.base.with_shared_memory(memory, None))
-        memories[0] = self.base.with_shared_memory(memories[0], shared)
+            shared = hold_scales(autocorrelation > 0.0, shared, self.base.shared_memory(memory))
+            inlier = any_observed if decision.outlier is None else any_observed & (decision.outlier < 0.5)
+            standardised = self._standardised(part)
+            memories.append(own.observe(self.base.with_shared_memory(memory, None), standardised, inlier))
+        memories[0] = memories[0]._replace(noise=self.base.with_shared_memory(memories[0].noise, shared))
         outlier = None if decision.outlier is None else outliers
         noise_scales = None if q is None else (scales, q)
         return UpdateDecision(
             PosteriorUpdate(belief, log_weighted, weights), tuple(memories), outlier, scales=noise_scales
         )
+
+    def _condition(self, part: UpdateContext, update: Update, autocorrelation: Array) -> tuple[Belief, Array]:
+        """Condition the belief on a sensor, by less than its likelihood if its errors are autocorrelated."""
+
+        def whole() -> tuple[Belief, Array]:
+            return update.apply(part.belief, part.view, part.residual, part.obs_cov)
+
+        def tempered() -> tuple[Belief, Array]:
+            learned_away = jnp.minimum(self._ordinary(part), 1.0) ** autocorrelation
+            weight = jnp.sqrt(learned_away * (1.0 - autocorrelation) / (1.0 + autocorrelation))
+            root = None if part.view.root is None else weight * part.view.root
+            view = Affine(weight * part.view.mean, weight * part.view.jac, root)
+            factor = part.belief.innovation(view, part.obs_cov, part.observed)
+            weighted = part._replace(view=view, residual=weight * part.residual, innovation=factor)
+            decision = self.base(weighted)
+            partial = decision.update.masked(part.observed)
+            posterior, _ = partial.apply(part.belief, view, weighted.residual, part.obs_cov)
+            return posterior, whole()[1]
+
+        return jax.lax.cond(autocorrelation > 0.0, tempered, whole)
+
+    def _ordinary(self, part: UpdateContext) -> Array | float:
+        """Return the estimated scale of the ordinary noise of a sensor, relative to R."""
+        estimate = self.base.noise_estimate(part.memory)
+        return 1.0 if estimate is None or isinstance(estimate, list) else estimate.ordinary
+
+    def _standardised(self, part: UpdateContext) -> Array:
+        """Return the innovations of a sensor over their standard deviations with its estimated noise, (M,)."""
+        noise = (self._ordinary(part) - 1.0) * linalg.diagonal(part.obs_cov)
+        variances = linalg.diagonal(part.innovation.product()) + noise
+        return part.observed * part.residual / jnp.sqrt(jnp.maximum(variances, TINY))
+
+
+def hold_scales(hold: Array, old: PyTree, new: PyTree) -> PyTree:
+    """Return new estimates of r and q; where `hold`, q as before and r closer to 1."""
+    if not isinstance(new, ScaleEstimates):
+        return new
+    kept = old._replace(sensitivities=new.sensitivities, log_noise=(1.0 - RETURN_RATE) * old.log_noise)
+    return select(hold, kept, new)
 
 
 def restrict_to_sensor(context: UpdateContext, rows: np.ndarray, belief: Belief) -> UpdateContext:

@@ -20,6 +20,7 @@ from wolf.online.bank.entry import BankEntry
 from wolf.online.bank.state_table import StateTable
 from wolf.online.bank.step import BankStep, BankStepper
 from wolf.results import Filtered, States, count
+from wolf.results.conformal import Calibration, read_calibration
 from wolf.runtime import checkpoints
 from wolf.statespace import Model, time_axes
 
@@ -51,6 +52,7 @@ class Bank:
         model: one for all keys, fixed in time.
         method: as in `wolf.filter`, one that native code supports.
         dtype: "float64" or "float32".
+        calibrate: as in `wolf.filter`; results then have `prediction` and `half_width`, each key with its own radius.
 
     Attributes:
         late: number of rows that were older than the last row of their key, and not used.
@@ -64,8 +66,15 @@ class Bank:
         ((3, 1), 2, 2)
     """
 
-    def __init__(self, model: Model, method: str | Filter | None = None, *, dtype: Dtype = "float64"):
-        self.model, self.dtype = model, dtype
+    def __init__(
+        self,
+        model: Model,
+        method: str | Filter | None = None,
+        *,
+        dtype: Dtype = "float64",
+        calibrate: Calibration = None,
+    ):
+        self.model, self.dtype, self._intervals = model, dtype, read_calibration(calibrate)
         pair = prepared.resolve(model, method, 0)
         self.method = pair.method
         validate.check_options(dtype, "all")
@@ -78,9 +87,10 @@ class Bank:
             raise ValueError(
                 f"a bank needs native code, which does not support this filter: {reason.detail}; use wolf.filter_many"
             )
-        self._lock, self._stepper = RLock(), BankStepper(pair.adapted[0], self.method, dtype)
+        self._lock, self._stepper = RLock(), BankStepper(pair.adapted[0], self.method, dtype, self._intervals)
         program = self._stepper.program(False, False)
-        self._code, self._states = program.code, StateTable(program.start)
+        extra = 0 if self._intervals is None else model.obs_dim
+        self._code, self._states = program.code, StateTable(program.start, extra)
         self.late = 0
         self.repeated = 0
 
@@ -230,11 +240,11 @@ class Bank:
 
     @cached_property
     def _prefix(self) -> bytes:
-        return serialization.make_prefix(self.model, self.method, self.dtype)
+        return serialization.make_prefix(self.model, self.method, self.dtype, self._intervals)
 
     @cached_property
     def _header(self) -> dict[str, Any]:
-        return serialization.make_header(self.model, self.method, self.dtype)
+        return serialization.make_header(self.model, self.method, self.dtype, self._intervals)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all states to one file, atomically: after a crash the old file is intact.
@@ -268,7 +278,8 @@ class Bank:
         """
         validate.check_model(model)
         keys, header, arrays = serialization.from_table(table)
-        bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
+        chosen = from_dict(header["method"]) if method is None else method
+        bank = cls(model, chosen, dtype=header["dtype"], calibrate=serialization.calibration(header))
         bank._replace_all("the table", header, arrays | key_index.pack(keys))
         return bank
 
@@ -284,7 +295,8 @@ class Bank:
         """
         validate.check_model(model)
         header, arrays = serialization.read(path)
-        bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
+        chosen = from_dict(header["method"]) if method is None else method
+        bank = cls(model, chosen, dtype=header["dtype"], calibrate=serialization.calibration(header))
         bank._replace_all(path, header, arrays)
         return bank
 
@@ -299,7 +311,7 @@ class Bank:
     def _replace_all(
         self, where: str | PathLike[str], header: dict[str, object], arrays: dict[str, np.ndarray]
     ) -> None:
-        serialization.check_header(where, header, self.model, self.method, self.dtype)
+        serialization.check_header(where, header, self.model, self.method, self.dtype, self._intervals)
         widths = self._states.numbers.shape[1], self._states.counts.shape[1]
         serialization.check_arrays(where, arrays, widths)
         with self._lock:

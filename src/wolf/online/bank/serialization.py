@@ -1,5 +1,6 @@
 """States of a bank in bytes, in a file and as an Arrow table."""
 
+import dataclasses
 import json
 from collections.abc import Hashable
 from os import PathLike
@@ -12,6 +13,7 @@ import numpy as np
 from wolf import validation
 from wolf.interfaces import Filter
 from wolf.numerics.pytree import to_dict
+from wolf.results.conformal import ConformalIntervals
 from wolf.runtime import checkpoints
 from wolf.runtime.hashing import fingerprint
 from wolf.statespace import Model
@@ -26,9 +28,9 @@ PREFIX_BYTES = 16
 CHECKSUM_BYTES = 4  # CRC-32: any one or two flipped bits change it
 
 
-def make_prefix(model: Model, method: Filter, dtype: str) -> bytes:
+def make_prefix(model: Model, method: Filter, dtype: str, intervals: ConformalIntervals | None) -> bytes:
     """Hash model, method, precision and format to the few bytes that precede a single state."""
-    identity = {"model": model, "method": method, "dtype": dtype, "version": FORMAT_VERSION}
+    identity = {"model": model, "method": method, "dtype": dtype, "version": FORMAT_VERSION} | _settings(intervals)
     return bytes.fromhex(fingerprint(identity))[:PREFIX_BYTES]
 
 
@@ -55,18 +57,35 @@ def unseal(prefix: bytes, sealed: bytes, size: int) -> bytes:
     return state
 
 
-def make_header(model: Model, method: Filter, dtype: str) -> dict[str, Any]:
+def make_header(model: Model, method: Filter, dtype: str, intervals: ConformalIntervals | None) -> dict[str, Any]:
     """Describe what the states of a bank are states of."""
-    return checkpoints.make_header(FORMAT, FORMAT_VERSION, model, method, {"dtype": dtype, "method": to_dict(method)})
+    settings = {"dtype": dtype, "method": to_dict(method)} | _settings(intervals)
+    return checkpoints.make_header(FORMAT, FORMAT_VERSION, model, method, settings)
+
+
+def _settings(intervals: ConformalIntervals | None) -> dict[str, object]:
+    return {} if intervals is None else {"calibrate": dataclasses.asdict(intervals)}
+
+
+def calibration(header: dict[str, Any]) -> ConformalIntervals | None:
+    """Return by which intervals a saved bank calibrates."""
+    return ConformalIntervals(**header["calibrate"]) if "calibrate" in header else None
 
 
 def check_header(
-    where: str | PathLike[str], header: dict[str, object], model: Model, method: Filter, dtype: str
+    where: str | PathLike[str],
+    header: dict[str, object],
+    model: Model,
+    method: Filter,
+    dtype: str,
+    intervals: ConformalIntervals | None,
 ) -> None:
-    """Raise a ValueError for states of another model, method or precision."""
+    """Raise a ValueError for states of another model, method, precision or calibration."""
     checkpoints.check_identity(where, header, model, method)
     if header["dtype"] != dtype:
         raise ValueError(f"{where} holds states of another precision, {header['dtype']}; expected {dtype}")
+    if calibration(header) != intervals:
+        raise ValueError(f"{where} holds states with calibrate={calibration(header)!r}; expected {intervals!r}")
 
 
 def check_arrays(where: str | PathLike[str], arrays: dict[str, np.ndarray], widths: tuple[int, int]) -> None:

@@ -16,20 +16,34 @@ class StateTable:
 
     Args:
         start: returns the numbers and counts of n states at the prior, one row for each.
+        extra: number of further entries of each state, beside those of the filter; 0 for new keys.
 
     Attributes:
-        numbers: floating-point entries of the states, (rows, P).
+        numbers: floating-point entries of the states, (rows, P + extra).
         counts: integer entries of the states, (rows, C).
         times: of the last row of each key, (rows,); NaN if its rows had no times.
         index: row of each key.
     """
 
-    def __init__(self, start: Callable[[int], tuple[np.ndarray, np.ndarray]]):
+    def __init__(self, start: Callable[[int], tuple[np.ndarray, np.ndarray]], extra: int = 0):
         self._start = start
-        self.numbers, self.counts = (np.empty((0, first.shape[1]), first.dtype) for first in start(1))
+        numbers, counts = start(1)
+        self._size = numbers.shape[1]
+        self.numbers = np.empty((0, self._size + extra), numbers.dtype)
+        self.counts = np.empty((0, counts.shape[1]), counts.dtype)
         self.times = np.empty(0)
         self.index = KeyIndex()
         self._free_rows: list[int] = []
+
+    @property
+    def filters(self) -> np.ndarray:
+        """Numbers of the filters alone, a view (rows, P)."""
+        return self.numbers[:, : self._size]
+
+    @property
+    def extra(self) -> np.ndarray:
+        """The further entries, a view (rows, extra)."""
+        return self.numbers[:, self._size :]
 
     @property
     def bytes_per_state(self) -> int:
@@ -58,7 +72,8 @@ class StateTable:
             self.times = np.concatenate([self.times, np.full(new, np.nan)])
             self._free_rows += range(old + new - 1, old - 1, -1)
         rows = [self._free_rows.pop() for _ in names]
-        self.numbers[rows], self.counts[rows], self.times[rows] = numbers, counts, times
+        self.numbers[rows, : numbers.shape[1]], self.numbers[rows, numbers.shape[1] :] = numbers, 0.0
+        self.counts[rows], self.times[rows] = counts, times
         self.index.add(names, rows)
 
     def row(self, key: Hashable) -> int:

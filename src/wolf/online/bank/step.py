@@ -16,6 +16,7 @@ from wolf.numerics import linalg
 from wolf.numerics.pytree import PyTree
 from wolf.online.bank import keyed_rows
 from wolf.online.bank.state_table import StateTable
+from wolf.results.conformal import ConformalIntervals
 from wolf.statespace import LinearModel, Model
 from wolf.statespace.array_fields import replace
 
@@ -33,6 +34,8 @@ class BankStep(NamedTuple):
         used: False for rows that are late or repeated.
         signal: mean of the noise-free measurement, H times the mean, (n, M); None if the model is not linear.
         signal_variances: its variances, (n, M).
+        prediction: of the measurement before it came, (n, M), NaN where it is missing; None unless the bank calibrates.
+        half_width: of the calibrated interval around it, (n, M).
     """
 
     mean: np.ndarray
@@ -42,6 +45,8 @@ class BankStep(NamedTuple):
     used: np.ndarray
     signal: np.ndarray | None = None
     signal_variances: np.ndarray | None = None
+    prediction: np.ndarray | None = None
+    half_width: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +55,17 @@ class _BankRecorder:
 
     Args:
         obs_matrix: rows of H, hashable as a part of the code's signature; None if the model is not linear.
+        innovations: whether to record innovations and their variances, to calibrate by.
     """
 
     obs_matrix: tuple[tuple[float, ...], ...] | None
+    innovations: bool = False
 
     def __call__(self, state: PyTree, info: StepInfo) -> dict[str, Array]:
         """Select the fields of one step."""
         kept = {"mean": state.mean, "variances": state.variances, "weight": info.weight, "outlier": info.outlier}
+        if self.innovations:
+            kept |= {"prediction": info.residual, "half_width": linalg.diagonal(info.innovation_cov)}
         if self.obs_matrix is None or state.cov is None:
             return kept
         H = jnp.asarray(self.obs_matrix, state.mean.dtype)
@@ -71,12 +80,13 @@ class BankStepper:
         model: adapted to the method.
         method: a filter.
         dtype: precision.
+        intervals: by which measurements are calibrated.
     """
 
-    def __init__(self, model: Model, method: Filter, dtype: Dtype):
-        self._model, self._method, self._dtype = model, method, dtype
+    def __init__(self, model: Model, method: Filter, dtype: Dtype, intervals: ConformalIntervals | None = None):
+        self._model, self._method, self._dtype, self._intervals = model, method, dtype, intervals
         rows = np.asarray(model.H).tolist() if isinstance(model, LinearModel) else None
-        self._recorder = _BankRecorder(None if rows is None else tuple(map(tuple, rows)))
+        self._recorder = _BankRecorder(None if rows is None else tuple(map(tuple, rows)), intervals is not None)
         self._programs: dict[tuple[bool, bool], native.NativeProgram] = {}
 
     def program(self, timed: bool, noisy: bool) -> native.NativeProgram:
@@ -116,9 +126,10 @@ class BankStepper:
         facts = program.code.facts
         outputs = [np.empty((len(rows), 1, *each.shape), each.dtype) for each in facts.outputs]
         given = {"y": np.ascontiguousarray(ys, self._dtype)[:, None]}
-        run_rows(program.code, program.kept, states.numbers, states.counts, given, index=rows, outputs=outputs)
+        run_rows(program.code, program.kept, states.filters, states.counts, given, index=rows, outputs=outputs)
         fields = jax.tree.unflatten(facts.saved, [array[:, 0] for array in outputs])
-        return BankStep(**fields, used=np.ones(len(rows), bool))
+        stepped = BankStep(**fields, used=np.ones(len(rows), bool))
+        return self._calibrated(stepped, states, rows, given["y"][:, 0], [np.arange(len(rows))])
 
     def advance(
         self,
@@ -146,8 +157,9 @@ class BankStepper:
             for name, each in jax.tree.unflatten(program.code.facts.saved, program.code.facts.outputs).items()
         }
         status, steps = keyed_rows.classify(rows, times, states.times)
-        used = status == keyed_rows.ON_TIME
+        used, batches = status == keyed_rows.ON_TIME, []
         for group in keyed_rows.groups(rows, times, used):
+            batches += list(group.T)
             given: dict[str, np.ndarray] = {"y": np.ascontiguousarray(ys[group])}
             varying: dict[str, np.ndarray] = {}
             if times is not None:
@@ -158,12 +170,37 @@ class BankStepper:
             for i, name in enumerate(sorted(varying)):
                 given[f"now{i}"] = np.ascontiguousarray(varying[name], self._dtype)
             index = rows[group[:, 0]]
-            saved = run_rows(program.code, program.kept, states.numbers, states.counts, given, index=index, threads=1)
+            saved = run_rows(program.code, program.kept, states.filters, states.counts, given, index=index, threads=1)
             for name, array in saved.items():
                 outputs[name][group] = array
             if times is not None:
                 states.times[index] = times[group[:, -1]]
-        return BankStep(**outputs, used=used), status
+        return self._calibrated(BankStep(**outputs, used=used), states, rows, ys, batches), status
+
+    def _calibrated(
+        self, stepped: BankStep, states: StateTable, rows: np.ndarray, ys: np.ndarray, batches: list[np.ndarray]
+    ) -> BankStep:
+        """Calibrate the keys by their measurements, and return predictions and half-widths instead of innovations.
+
+        Args:
+            stepped: with innovations and their variances.
+            states: whose further entries are the logarithms of radii.
+            rows: row of the state of each measurement, (n,).
+            ys: (n, M).
+            batches: positions of measurements of different keys, those of one key in order.
+        """
+        if self._intervals is None or stepped.prediction is None or stepped.half_width is None:
+            return stepped
+        residuals = np.where(np.isfinite(ys), stepped.prediction, ys)  # an infinite value is outside of any interval
+        variances, half_width = stepped.half_width, np.full(ys.shape, np.nan)
+        for batch in batches:
+            log_scale = states.extra[rows[batch]]
+            half_width[batch] = self._intervals.radius(log_scale) * np.sqrt(variances[batch])
+            states.extra[rows[batch]] = self._intervals.update(
+                log_scale, residuals[batch], variances[batch], stepped.outlier[batch]
+            )
+        prediction = np.where(np.isfinite(ys), ys, np.nan) - np.where(np.isfinite(residuals), residuals, np.nan)
+        return stepped._replace(prediction=prediction, half_width=half_width)
 
     def _transitions(self, steps: np.ndarray) -> list[np.ndarray]:
         """Compute F and Q for the time steps of a group, (states, rows).

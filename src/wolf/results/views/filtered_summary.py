@@ -40,6 +40,11 @@ def columns(out: Filtered) -> dict[str, np.ndarray]:
     for name, title in (titles | {"residuals": "residual", "nis": "nis"}).items():
         if name in out.saved:
             found |= data_frame.spread(title, out.saved[name])
+    if "conformal_radius" in out.saved:  # the interval of the model beside the calibrated one
+        for prefix, calibrated in (("prediction", False), ("calibrated", True)):
+            ends = out.prediction_interval(out.settings["calibrate"].level, calibrated=calibrated)
+            for end, limits in zip(("lower", "upper"), ends, strict=True):
+                found |= data_frame.spread(f"{prefix}_{end}", limits)
     return found
 
 
@@ -65,7 +70,7 @@ def _facts(out: Filtered) -> list[tuple[str, str]]:
         rows.append(("outliers", f"{found}, {count(out.missing, 'missing number')}"))
     if "log_liks" in saved:
         rows.append(("log-likelihood", f"{np.sum(out.log_likelihood):.6g}"))
-    named = isinstance(out.saved, dict) and saved.keys() <= set(ARRAYS)
+    named = isinstance(out.saved, dict) and saved.keys() <= {*ARRAYS, "conformal_radius"}
     rows.append(("saved", ", ".join(saved) if named else "the values of your save function, in .saved"))
     if out.num_series is None:
         rows.append(("final state", describe_state(out.final)))

@@ -6,6 +6,7 @@ import numpy as np
 
 from wolf.inference.noise.noise_estimate import FAR_FROM_DATA, MAX_OUTLIER_RATE
 from wolf.results.views.learned_noise import describe_noise
+from wolf.statespace import LinearModel
 from wolf.statespace.array_fields import count
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 MAX_STANDARDISED = 3.0  # standard deviations at which innovations are clipped before they are correlated
 MIN_AUTOCORRELATION = 0.15  # lag-1 autocorrelation that is reported
 MIN_STANDARD_ERRORS = 4.0  # and how many standard errors it must be from 0
+MIN_VARIANCE_RATIO = 4.0  # of the squares of one coordinate's innovations over the others': twice the deviation
+MIN_ROWS_PER_COORDINATE = 30  # the median of that many squares has a standard error of 40 %
 MIN_MEDIAN_SQUARE = 1e-3  # of standardised innovations: smaller ones are transients of the first steps, not noise
 
 
@@ -26,6 +29,7 @@ def remarks(out: "Filtered") -> list[str]:
         if rejected:  # then neither the estimates nor the innovations say anything about R and Q
             return [*found[:1], rejected]
     if {"residuals", "innovation_covs"} <= saved.keys() and len(out):
+        found += _uneven(out)
         found += _autocorrelated(out.residuals, out.innovation_covs, estimates_q="dynamics_scales" in saved)
     return found
 
@@ -76,6 +80,29 @@ def _autocorrelated(residuals: np.ndarray, covs: np.ndarray, estimates_q: bool) 
         f"innovations are positively autocorrelated (lag 1: {correlation:.2f}): the intervals are too narrow. If the "
         "measurement noise is autocorrelated, model it with wolf.models.with_ar1_noise (wolf.fit_ar1_noise estimates "
         f"the coefficient); if Q is too small, raise Q{instead}"
+    ]
+
+
+def _uneven(out: "Filtered") -> list[str]:
+    """Return a remark if the residuals of one coordinate are far larger than the others', by medians of squares."""
+    noise, size = out.method.noise, out.residuals.shape[1]
+    R = np.asarray(out.model.obs_cov) if isinstance(out.model, LinearModel) else None
+    independent = R is None or R.ndim != 2 or not np.any(R - np.diag(np.diagonal(R)))
+    if noise is None or size < 2 or len(noise.sensor_slices(size)) > 1 or not independent:
+        return []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = out.residuals**2 / np.diagonal(out.innovation_covs, axis1=-2, axis2=-1)
+    known = np.isfinite(squares)
+    if known.sum(0).min() < MIN_ROWS_PER_COORDINATE:
+        return []
+    medians = np.array([np.median(each[here]) for each, here in zip(squares.T, known.T, strict=True)])
+    worst = int(medians.argmax())
+    ratio = medians[worst] / max(np.median(np.delete(medians, worst)), MIN_MEDIAN_SQUARE)
+    if ratio < MIN_VARIANCE_RATIO:
+        return []
+    return [
+        f"residuals of coordinate {worst} stand out: their squares are {ratio:.3g} times those of the others. If it "
+        "has a sensor of its own, estimate the noise per sensor with method=wolf.Adaptive(sensors='each')"
     ]
 
 
