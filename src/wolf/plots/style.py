@@ -1,6 +1,8 @@
 """Style shared by all figures: colours for colour-blind readers, reduced axes, and robust axis limits."""
 
+import itertools
 import sys
+from collections.abc import Iterable
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -44,6 +46,11 @@ METHODS = {
     "WoLF-TMD": MethodStyle("#009e73", LONG, "v"),
     "WoLF (calibrated)": MethodStyle("#56b4e9", DASHED, "P"),
     "Learned": MethodStyle("#3d2c8d", DASHDOT, "X"),
+    "WoLF-MD": MethodStyle("#56b4e9", DASHED, "P"),
+    "WoLF-Huber": MethodStyle("#e69f00", DASHDOT, "D"),
+    "WoLF-StudentT": MethodStyle("#cc79a7", DASHED, "s"),
+    "WoLF-Welsch": MethodStyle("#3d2c8d", DOTTED, "X"),
+    "WoLF-Tukey": MethodStyle("#7a5195", DASHDOT, "p"),
     "AP-EnKF": MethodStyle(ROBUST, SOLID, "^"),
     "PP-EnKF": MethodStyle("#009e73", LONG, "v"),
     "Hub-EnKF": MethodStyle("#e69f00", DASHDOT, "D"),
@@ -73,6 +80,20 @@ def method_style(name: str) -> MethodStyle:
     family = name.partition(" (")[0]
     short = family.removeprefix("En").removeprefix("E")
     return METHODS.get(name) or METHODS.get(family) or METHODS.get(short, OTHER)
+
+
+def colors_of(names: Iterable[str]) -> list[str]:
+    """Return a colour for each name: that of a known method, or the next one of the cycle that is free.
+
+    Example:
+        >>> colors_of(["mine", "KF", "yours"]) == [ROBUST, KALMAN, CYCLE[2]]
+        True
+    """
+    styles = {name: method_style(name) for name in names}
+    known = {name: chosen.color for name, chosen in styles.items() if chosen is not OTHER}
+    free = [color for color in CYCLE if color not in known.values()] or list(CYCLE)
+    others = itertools.cycle(free)
+    return [known.get(name) or next(others) for name in styles]
 
 
 def new_figure(width: float, height: float, dpi: float = 120) -> "Figure":
