@@ -75,21 +75,21 @@ def _letters(name: str) -> str:
 
 def draw_errors(rows: Mapping[str, Rows], variant: str, sets: Sequence[str]) -> Any:
     """Draw the distribution over trials of each method on each set: median, quartiles, and the middle 90 %."""
+    seen = {row["method"] for name in sets for row in rows.get(f"{variant}-{name}-trials", [])}
+    shown = [method for method in METHODS if method in seen]
     figure = new_figure(8.6, 0.8 * len(sets) + 1.6)
     ax = figure.subplots()
-    step = 0.8 / len(METHODS)
-    shown: list[str] = []
+    step = 0.8 / max(len(shown), 1)
     for place, name in enumerate(sets):
         table = rows.get(f"{variant}-{name}-trials", [])
-        for number, method in enumerate(METHODS):
+        for number, method in enumerate(shown):
             values = np.array(
                 [row.get("rmedse", np.nan) for row in table if row["method"] == method and row["trial"] > 0]
             )
             values = values[np.isfinite(values)]
             if not values.size:
                 continue
-            shown += [] if method in shown else [method]
-            y = place + (number - (len(METHODS) - 1) / 2) * step
+            y = place + (number - (len(shown) - 1) / 2) * step
             low, q1, middle, q3, high = np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95))
             drawn = method_style(method)
             ax.plot([low, high], [y, y], color=drawn.color, lw=1.0)
