@@ -24,14 +24,14 @@ HERE = Path(__file__).parent
 IMAGES = HERE / "images"
 COLOURS = 128  # of a palette: a third of the bytes, and nothing that one can see is lost
 
-# Weight, colour, and where its name stands in the picture of pulls.
+# Weight, method whose colour it has, and where its name stands in the picture of pulls.
 WEIGHTS = {
-    "Huber": (wolf.Huber(), style.CYCLE[2], (10.1, 1.46)),
-    "StudentT": (wolf.StudentWeight(), style.CYCLE[3], (10.1, 0.48)),
-    "MahalanobisIMQ": (wolf.MahalanobisIMQ(metric="S"), style.ROBUST, (10.1, 1.02)),
-    "Welsch": (wolf.Welsch(), style.CYCLE[4], (7.0, 0.32)),
-    "Tukey": (wolf.Tukey(), style.CYCLE[5], (3.45, 0.2)),
-    "MahalanobisThreshold": (wolf.MahalanobisThreshold(metric="S"), style.KALMAN, (2.95, 2.55)),
+    "Huber": (wolf.Huber(), "WoLF-Huber", (10.1, 1.46)),
+    "StudentT": (wolf.StudentWeight(), "WoLF-StudentT", (10.1, 0.48)),
+    "MahalanobisIMQ": (wolf.MahalanobisIMQ(metric="S"), "WoLF-MD", (10.1, 1.02)),
+    "Welsch": (wolf.Welsch(), "WoLF-Welsch", (7.0, 0.32)),
+    "Tukey": (wolf.Tukey(), "WoLF-Tukey", (3.45, 0.2)),
+    "MahalanobisThreshold": (wolf.MahalanobisThreshold(metric="S"), "WoLF-TMD", (2.95, 2.55)),
 }
 
 
@@ -64,10 +64,10 @@ def draw_weights():
     left.axhline(1, color=style.TRUTH, lw=2.2)
     right.plot(distances, distances, color=style.TRUTH, lw=2.2)
     right.text(3.6, 3.35, "Unweighted: Kalman", color=style.QUIET, size=10)
-    for name, (weight, color, place) in WEIGHTS.items():
-        powers = power(weight, distances)
-        left.plot(distances, powers, color=color, lw=2.2, solid_joinstyle="miter")
-        right.plot(distances, powers * distances, color=color, lw=2.2, solid_joinstyle="miter")
+    for name, (weight, method, place) in WEIGHTS.items():
+        powers, (color, dash, _) = power(weight, distances), style.method_style(method)
+        left.plot(distances, powers, color=color, ls=dash, lw=2.0, solid_joinstyle="miter")
+        right.plot(distances, powers * distances, color=color, ls=dash, lw=2.0, solid_joinstyle="miter")
         right.text(*place, name, color=color, size=10, va="center", weight="bold")
     left.set_title("How much a measurement is believed: w²", loc="left", size=11, color=style.INK)
     right.set_title("How far it pulls: w² × distance", loc="left", size=11, color=style.INK)

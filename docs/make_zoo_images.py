@@ -171,16 +171,18 @@ def draw_influence():
     style.dress(ax)
     lines = {
         "KF": "KF",
-        "IMQ": "WoLF-IMQ",
-        "MD": "WoLF-MD",
-        "TMD, c = 16": wolf.methods.make("WoLF-TMD", c=16.0),
-        "Welsch": "WoLF-Welsch",
-        "Huber": "WoLF-Huber",
-        "Student-t": "WoLF-StudentT",
+        "WoLF-IMQ": "IMQ",
+        "WoLF-MD": "MD",
+        "WoLF-TMD": "TMD, c = 16",
+        "WoLF-Welsch": "Welsch",
+        "WoLF-Huber": "Huber",
+        "WoLF-StudentT": "Student-t",
     }
-    for (name, method), color in zip(lines.items(), (style.KALMAN, *style.CYCLE[1:], style.INK), strict=True):
+    for name, words in lines.items():
+        method = wolf.methods.make(name, c=16.0) if name == "WoLF-TMD" else name
         values = wolf.influence.pif(model, method, ys, far[:, None] * np.array([0.6, 0.8]))
-        ax.plot(far, values, color=color, lw=1.8, label=name)
+        color, dash, _ = style.method_style(name)
+        ax.plot(far, values, color=color, ls=dash, lw=1.8, label=words)
     ax.set(
         xscale="log",
         ylim=(-1, 40),

@@ -9,8 +9,10 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
 from wolf.cli.main import OneLineErrors
 from wolf_paper import registry, rows, runner, verdict
@@ -62,8 +64,16 @@ def recorder():
     return Recorder()
 
 
+SOURCES = {"paper": {"kind": "paper", "title": "the paper", "where": "table 1"}}
+REASONS = {
+    "rounding": {"cause": "paper", "text": "of rounding"},
+    "made-up": {"cause": "choice", "text": "it was made up"},
+}
+
+
 def entry(**fields):
-    return verdict.parse({"made-up": {"total": {"source": "paper"} | fields}})["made-up"]
+    tables = {"sources": SOURCES, "reasons": REASONS, "made-up": {"total": {"source": "paper"} | fields}}
+    return verdict.parse(tables)["made-up"]
 
 
 def judged(measured, **fields):
@@ -83,11 +93,11 @@ def judged(measured, **fields):
         ({"claim": True, "afterwards": True}, 1.0, "within a limit set afterwards"),
         ({"claim": True, "afterwards": True}, -1.0, "differs, unexplained"),
         ({"claim": True}, 0.0, "differs, unexplained"),
-        ({"claim": True, "note": "of rounding"}, 0.0, "differs because of rounding"),
-        ({"range": [1, 2], "note": "of rounding"}, 3.0, "differs because of rounding"),
-        ({"range": [1, 2], "note": "of rounding", "ours": [2.9, 3.1]}, 3.0, "differs because of rounding"),
-        ({"range": [1, 2], "note": "of rounding", "ours": [2.9, 3.1]}, 3.2, "differs, unexplained"),
-        ({"range": [1, 2], "note": "of rounding"}, math.nan, "differs, unexplained"),
+        ({"claim": True, "reason": "rounding"}, 0.0, "differs because of rounding"),
+        ({"range": [1, 2], "reason": "rounding"}, 3.0, "differs because of rounding"),
+        ({"range": [1, 2], "reason": "rounding", "ours": [2.9, 3.1]}, 3.0, "differs because of rounding"),
+        ({"range": [1, 2], "reason": "rounding", "ours": [2.9, 3.1]}, 3.2, "differs, unexplained"),
+        ({"range": [1, 2], "reason": "rounding"}, math.nan, "differs, unexplained"),
         ({}, 5.0, "paper gives no number"),
     ],
 )
@@ -116,6 +126,12 @@ def test_a_misspelt_entry_is_refused():
         entry(valu=1.0)
     with pytest.raises(ValueError, match="one of value, range and claim"):
         entry(value=1.0, claim=True)
+    with pytest.raises(ValueError, match=r"source must be one of \['paper'\]"):
+        entry(source="rumour")
+    with pytest.raises(ValueError, match="reason must be one of"):
+        entry(value=1.0, reason="chance")
+    with pytest.raises(ValueError, match="a cause one of"):
+        verdict.parse({"reasons": {"chance": {"cause": "luck", "text": ""}}})
 
 
 def test_entries_speak_of_experiments_that_exist():
@@ -212,7 +228,7 @@ def test_the_command_ends_with_1_if_a_difference_is_unexplained(tmp_path, only, 
     result = command("--out", str(tmp_path))
     assert result.exit_code == 1
     assert "Differs, unexplained" in result.output
-    monkeypatch.setattr(verdict, "expected", lambda: {"made-up": entry(value=1.0, note="it was made up")})
+    monkeypatch.setattr(verdict, "expected", lambda: {"made-up": entry(value=1.0, reason="made-up")})
     result = command("--out", str(tmp_path))
     assert result.exit_code == 0
     assert "Differs because it was made up." in result.output
@@ -277,16 +293,47 @@ def test_the_pages_say_what_the_folder_says(tmp_path, only, monkeypatch):
     pages = the_generator()
     monkeypatch.setattr(pages, "PAGES", tmp_path / "pages")
     monkeypatch.setattr(pages, "IMAGES", tmp_path / "images")
-    monkeypatch.setattr(verdict, "expected", lambda: {"made-up": entry(value=1.0, note="it was made up")})
+    monkeypatch.setattr(pages, "ANSWERS", tmp_path / "answers.toml")
+    (tmp_path / "answers.toml").write_text('[made-up]\nanswer = "The total is %(total).1f: 100 %% of it."\n')
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "errata.md").write_text("kept")
+    monkeypatch.setattr(verdict, "expected", lambda: {"made-up": entry(value=1.0, reason="made-up")})
     command("--out", str(tmp_path / "folder"))
     pages.main(tmp_path / "folder")
     index, page = ((tmp_path / "pages" / f"{name}.md").read_text() for name in ("index", "made-up"))
-    assert "| [`made-up`](made-up.md) | nothing | 0 s | 1 differs (scale small) |" in index
-    assert "- It was made up. *(made-up: total)*" in index
-    assert page.startswith("# made-up\n")
+    assert "| [`made-up`](made-up.md): A made-up experiment (scale small) | 1 differs | - | 0 s |" in index
+    assert "- Compared with the paper and its repository: 1 differs." in index
+    assert "A choice of ours:\n\n- It was made up. *(made-up: total)*" in index
+    assert page.startswith(
+        "# made-up\n\nThe total is 1.5: 100 % of it.\n\n## Verdicts\n\nReported: the paper (table 1)."
+    )
     assert "| total | 1.5 | 1 ± 0 % | differs (1) |" in page
-    assert "(1) Differs because it was made up." in page
+    assert "(1) Differs by a choice of ours: it was made up." in page
     assert "wolf reproduce made-up --scale small --seed 314" in page
+
+
+def test_an_answer_without_its_figures_is_left_out():
+    pages = the_generator()
+    assert pages._filled("It is %(a).1f.", {"a": 2.0}) == "It is 2.0."
+    assert pages._filled("It is %(a).1f.", {}) == pages._filled("It is %(a).1f.", {"a": None}) == ""
+
+
+def test_every_experiment_has_an_answer_and_a_picture_below_it():
+    pages = the_generator()
+    answers = tomllib.loads(pages.ANSWERS.read_text())
+    assert answers.keys() == registry.experiments().keys()
+    assert [name for name, each in answers.items() if each.keys() != {"lead", "answer"}] == []
+
+
+def test_a_picture_keeps_the_colours_of_methods(tmp_path):
+    """A palette of 96 colours gave two methods one colour."""
+    pages, shades = the_generator(), [tuple(np.random.default_rng(i).integers(0, 256, 3)) for i in range(600)]
+    picture = np.repeat(np.array(shades, np.uint8)[None], 40, 0)
+    for name, colors in (("many", picture), ("few", picture[:, :20])):
+        Image.fromarray(colors).save(tmp_path / f"{name}.png")
+        pages._shrink(tmp_path / f"{name}.png", tmp_path / f"{name}-short.png")
+        kept = np.asarray(Image.open(tmp_path / f"{name}-short.png").convert("RGB"), int)
+        assert np.abs(kept - colors).max() <= pages.LARGEST_SHIFT
 
 
 def test_every_picture_is_told_as_in_the_table():
@@ -314,7 +361,7 @@ def test_a_difference_that_is_known_is_known_within_a_range():
         f"{experiment}.{each.name}"
         for experiment, entries in verdict.expected().items()
         for each in entries
-        if each.note and each.ours is None and (each.claim or each.range or each.value is not None)
+        if each.reason and each.ours is None and (each.claim or each.range or each.value is not None)
     ]
     assert loose == []
 

@@ -16,6 +16,7 @@ from wolf_paper import (
     lorenz96,
     online_mlp,
     outlier_rate,
+    rounded_regression,
     runner,
     search,
     uci_data,
@@ -25,6 +26,7 @@ from wolf_paper import uci as regression
 from wolf_paper import uci_sets as uci
 from wolf_paper.as_run import ReferenceGain
 from wolf_paper.protocol import Task
+from wolf_paper.published_weights import published_weights
 from wolf_paper.rows import read
 
 MINE = (
@@ -37,7 +39,6 @@ MINE = (
 )
 TINY = {  # smaller than the small scale, which `wolf reproduce` runs in CI
     "outlier-rate": dataclasses.replace(outlier_rate.SMALL, rates=(0, 40), trials=1, made_up_rows=60),
-    "lorenz96-full": lorenz96.ONLY_WAVES,
 }
 
 
@@ -80,6 +81,71 @@ def test_errors_are_those_of_a_naive_filter(name, values, weight):
             start, np.exp(values["log_lr"]), trials.features[number], trials.targets[number], weight
         )
         np.testing.assert_allclose(found[number], expected, rtol=1e-8)
+
+
+def naive_published_wishart(theta, variance, xs, ys, scaling, iterations):
+    """EKF-IW as published, with D x D matrices written out in NumPy."""
+    cov, errors = variance * np.eye(len(theta)), []
+
+    def observe(theta, x):
+        hidden, out, bias = relu_network(theta, x)
+        alive = (hidden > 0) * out
+        return hidden @ out + bias, np.concatenate([np.outer(x, alive).ravel(), alive, hidden, [1.0]])
+
+    for x, y in zip(xs, ys, strict=True):
+        error = y - observe(theta, x)[0]
+        errors.append(error)
+        mean, spread = theta, cov
+        for _ in range(iterations):
+            predicted, jac = observe(mean, x)
+            noise = (scaling + (y - predicted) ** 2 + jac @ spread @ jac) / (scaling + 1.0)
+            gain = cov @ jac / (jac @ cov @ jac + noise)
+            rest = np.eye(len(theta)) - np.outer(gain, jac)
+            mean, spread = theta + gain * error, rest @ cov @ rest.T + noise * np.outer(gain, gain)
+        theta, cov = mean, spread
+    return np.sqrt(np.median(np.square(errors)))
+
+
+def test_ekf_iw_as_run_iterates_as_published():
+    data = uci.made_up("yacht", 80)
+    trials = uci_data.streams(data, uci_data.AS_RUN, range(1), 314, 0.2)
+    model_of = uci_data.network(6, 1.0, as_run=True)
+    values = {"log_lr": -1.0, "scaling": 0.7, "iterations": 3}
+    expected = naive_published_wishart(
+        np.asarray(model_of(1.0, 0).mean), np.exp(-1.0), trials.features[0], trials.targets[0], 0.7, 3
+    )
+    found = learning.errors("EKF-IW", values, model_of, trials, as_run=True)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4)  # as run is float32
+
+
+def test_initial_weights_are_those_of_flax():
+    """Read off Flax 0.8.0 with JAX 0.4.23: `Dense(20)`, seed 314, 8 and 17 inputs."""
+    for features, first in ((17, (0.0687778, 0.03431264, 0.22126153)), (4, (0.2019462, -0.7201852, -0.15491644))):
+        found = published_weights((features, 20, 1), 314)
+        np.testing.assert_allclose(found[:3], first, atol=1e-7)
+        assert len(found) == 20 * features + 41
+
+
+def test_trials_as_run_come_from_the_legacy_generator_in_the_order_of_the_code():
+    data = uci.made_up("yacht", 100)
+    stream = uci.prepare(data, 315, outlier_prob=0.3, outliers="two-sided", protocol="code")
+    np.random.seed(315)  # noqa: NPY002
+    order = np.random.choice(90, size=90, replace=False)  # noqa: NPY002  what pandas' sample(frac=1.0) does
+    hit = np.random.choice(2, size=90, p=[0.7, 0.3])  # noqa: NPY002
+    wild = 50.0 * np.random.choice([-1, 1], size=hit.sum())  # noqa: NPY002
+    np.testing.assert_array_equal(stream.targets[hit == 1], wild)
+    np.testing.assert_array_equal(np.argsort(stream.clean), np.argsort(data.targets[10:][order]))
+
+
+@pytest.mark.parametrize("name", ["EKF-B", "WoLF-TMD"])
+def test_without_rounding_the_rounded_regression_filter_is_the_filter(name):
+    data = uci.made_up("yacht", 80)
+    trials = uci_data.streams(data, uci_data.AS_RUN, range(1), 314, 0.2)
+    model_of = uci_data.network(6, 1.0, as_run=True)
+    values = {"log_lr": -1.0, "c": 3.0, "alpha": 3.0, "beta": 0.5, "iterations": 3}
+    start, expected = np.asarray(model_of(1.0, 0).mean), learning.errors(name, values, model_of, trials, as_run=True)
+    np.testing.assert_allclose(rounded_regression.errors(name, values, start, trials, False, 1.0), expected, rtol=1e-3)
+    assert rounded_regression.errors(name, values, start, trials, True, 1.0)[0] != pytest.approx(expected[0], rel=1e-5)
 
 
 def test_a_filter_that_sees_clean_targets_is_still_judged_by_the_corrupted_ones():

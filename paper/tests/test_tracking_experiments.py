@@ -5,7 +5,8 @@ import pytest
 from scipy.special import digamma
 
 import wolf
-from wolf_paper import as_run, pif, rounded, tracking, tracking_trials
+from wolf.plots import style
+from wolf_paper import as_run, map_weight, pif, rounded, tracking, tracking_trials
 from wolf_paper.tracking import SAVED, World, ruled
 
 WORLD = World(steps=40)
@@ -102,7 +103,7 @@ def test_bernoulli_with_one_iteration_is_the_kalman_filter(ys):
 
 
 def test_without_rounding_the_rounded_filter_is_the_filter(ys, monkeypatch):
-    monkeypatch.setattr(rounded, "_short", lambda a: np.asarray(a) if isinstance(a, np.ndarray) else a)
+    monkeypatch.setattr(rounded, "shortened", lambda a: np.asarray(a) if isinstance(a, np.ndarray) else a)
     rounded._filter.clear_cache()
     model = tracking.make_model(WORLD)
     gate = wolf.WoLF(wolf.MahalanobisThreshold(9.0))
@@ -131,10 +132,41 @@ def test_errors_are_the_root_of_summed_squares():
     np.testing.assert_allclose(tracking.errors(shifted, data), [[3 * 40**0.5, 0, 0, 4 * 40**0.5]] * 2)
 
 
+def test_a_method_has_one_colour_in_all_pictures():
+    shades = {name: style.method_style(name).color for name in ("KF", "EKF", "EnKF", "KF (as run)")}
+    assert set(shades.values()) == {style.KALMAN}
+    together = (
+        "KF",
+        "KF-B",
+        "KF-IW",
+        "EKF-IW (corrected)",
+        "OGD",
+        "WoLF-IMQ",
+        "WoLF-TMD",
+        "WoLF (calibrated)",
+        "Learned",
+    )
+    drawn = [style.method_style(name) for name in together]
+    assert len({each.color for each in drawn}) == len({each.marker for each in drawn}) == len(together)
+
+
+def test_the_mode_of_the_precision_is_the_squared_weight():
+    for distance in (0.5, 3.0, 20.0):
+        one = np.eye(1, dtype=np.float32)
+        weight = float(wolf.MahalanobisIMQ(c=4.0, metric="R")(np.float32([distance]), one, one))
+        np.testing.assert_allclose(map_weight.mode(distance, 0.0, 4.0), weight**2, rtol=1e-5)
+
+
 def test_slowdowns_are_ratios_within_a_round():
     seconds = {"KF": (1.0, 10.0, 2.0), "slow": (2.0, 30.0, 4.0)}
-    rows = [{"method": m, "repeat": i, "seconds": s} for m, values in seconds.items() for i, s in enumerate(values)]
-    assert tracking_trials.slowdowns(rows)["slow slowdown"] == 2.0
+    rows = [
+        {"method": m, "backend": backend, "repeat": i, "seconds": s * (1.0 if backend == "xla" or m == "KF" else 3.0)}
+        for backend in ("xla", "native")
+        for m, values in seconds.items()
+        for i, s in enumerate(values)
+    ]
+    found = tracking_trials.slowdowns(rows)
+    assert (found["slow slowdown"], found["slow slowdown, native code"]) == (2.0, 6.0)
 
 
 def test_influence_of_the_kalman_filter_has_a_closed_form():

@@ -18,7 +18,7 @@ from wolf.inference import registry
 from wolf.models import mlp
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
-from wolf.plots.style import KALMAN, QUIET, ROBUST, TRUTH, dress, new_figure
+from wolf.plots.style import TRUTH, dress, method_style, new_figure
 from wolf.statespace import LinearModel
 from wolf_paper.figures import heading, plain_log
 from wolf_paper.protocol import Experiment, Rows, Task
@@ -33,7 +33,6 @@ TABLE: dict[str, tuple[str, dict[str, Any], int, str]] = {  # name for a network
     "WoLF-IMQ": ("WoLF-IMQ", {"c": 4.0}, 1, "O(m³)"),
     "WoLF-TMD": ("WoLF-TMD", {"c": 16.0}, 1, "O(m³)"),
 }
-COLOURS = dict(zip(TABLE, (KALMAN, "#cc79a7", "#e69f00", QUIET, ROBUST, "#009e73"), strict=True))
 LARGEST = 2  # sizes that the exponent is fitted to: products of smaller matrices run below the processor's rate
 FEATURES = 8  # of a network, unless its size asks for others
 
@@ -66,7 +65,7 @@ def parts(config: Settings) -> list[str]:
 
 
 def run_part(task: Task) -> Rows:
-    """Time all methods at one size: in turn, warm, the best of several rounds."""
+    """Time all methods at one size: in turn, warm, the best of several rounds, in processor time."""
     config: Settings = task.config
     kind, size = task.part.split("-")
     steps = config.dense_steps if kind == DENSE else config.network_steps
@@ -79,10 +78,10 @@ def run_part(task: Task) -> Rows:
         engines = {name: cast((model, method_of(name, kind)), "float64") for name in TABLE}
         for turn in range(config.rounds + 1):
             for name, engine in engines.items():
-                start = time.perf_counter()
+                start = time.process_time()
                 jax.block_until_ready(scan.run_filter(*engine, ys, inputs, save=_last))
                 if turn:  # the first one compiles
-                    best[name] = min(best[name], (time.perf_counter() - start) / steps)
+                    best[name] = min(best[name], (time.process_time() - start) / steps)
             task.tell(turn + 1, config.rounds + 1)
     return [
         {"model": kind, "method": name, "parameters": model.state_dim, "seconds_per_step": seconds}
@@ -151,9 +150,10 @@ def draw(rows: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
     titles = {DENSE: "Linear model with a dense F", NETWORK: "Network, static state"}
     for ax, kind in zip(axes, (DENSE, NETWORK), strict=True):
         table = _of(rows, kind)
-        for name, shade in COLOURS.items():
+        for name in TABLE:
+            drawn = method_style(name)
             mine = sorted((row["parameters"], row["seconds_per_step"] * 1e6) for row in table if row["method"] == name)
-            ax.plot(*zip(*mine, strict=True), "o-", color=shade, ms=4, lw=1.5,
+            ax.plot(*zip(*mine, strict=True), color=drawn.color, ls=drawn.dash, marker=drawn.marker, ms=4, lw=1.5,
                     label=f"{name}, $m^{{{exponent(table, name):.2f}}}$")  # fmt: skip
         ax.set_xscale("log")
         ax.set_yscale("log")

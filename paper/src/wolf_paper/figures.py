@@ -1,4 +1,4 @@
-"""What the figures of the reproduction share: one colour for each method, boxes, panels."""
+"""Parts that the figures of the reproduction share: styles of methods, boxes, panels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,29 +9,16 @@ from wolf.plots import style
 from wolf.plots.style import dress as dress
 from wolf.plots.style import new_figure as new_figure
 
-# Okabe & Ito (2008); the Kalman filter and WoLF keep the colours that they have in all pictures of the library.
-COLORS = {
-    "KF": style.KALMAN,
-    "KF-B": "#cc79a7",
-    "KF-IW": "#e69f00",
-    "WoLF-IMQ": style.ROBUST,
-    "WoLF-TMD": "#009e73",
-    "WoLF (calibrated)": "#56b4e9",
-    "Learned": "#3d2c8d",
-    "RBPF": "#7a5195",
-    "Bayes ceiling": style.QUIET,
-    "oracle": style.INK,
-}
-
 
 def color(method: str) -> str:
-    """Find the colour of a method; a variant has that of its family.
+    """Return the colour of a method, the same in all pictures."""
+    return style.method_style(method).color
 
-    Example:
-        >>> color("KF-IW (as run)") == color("KF-IW")
-        True
-    """
-    return COLORS.get(method) or COLORS.get(method.partition(" (")[0], style.QUIET)
+
+def line_style(method: str) -> dict[str, Any]:
+    """Return the colour and the dashes of a method's line, for `plot`."""
+    chosen = style.method_style(method)
+    return {"color": chosen.color, "ls": chosen.dash}
 
 
 def boxes(ax: Any, samples: Mapping[str, Sequence[float]], *, hollow: Iterable[str] = (), log: bool = True) -> None:

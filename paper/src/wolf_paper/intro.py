@@ -87,6 +87,13 @@ def measure(done: Mapping[str, Rows], config: Settings) -> dict[str, float]:
         found[f"{name} largest error"] = float(error.max())
         found[f"{name} band at the outliers over the band before"] = float((sd[at] / sd[np.array(at) - 1]).mean())
     kalman, robust = found["KF error at the outliers"], found["WoLF-IMQ error at the outliers"]
+    after = [step + 1 for step in config.outlier_steps]
+    spread = {
+        name: np.array([row["sd"] for row in done["run"] if row["method"] == name]) for name in ("KF", "WoLF-IMQ")
+    }
+    found["WoLF is less certain than KF after an outlier"] = float(
+        (spread["WoLF-IMQ"] / spread["KF"])[after].min() - 1.0
+    )
     found["WoLF stays near the truth where KF does not"] = float(robust < 0.25 * kalman)
     return found
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from wolf_paper import learning
-from wolf_paper.learning import BOUNDS, METHODS
+from wolf_paper.learning import BOUNDS, METHODS, RIVALS
 from wolf_paper.protocol import Experiment, Rows, Task
-from wolf_paper.uci import RIVALS
 from wolf_paper.uci_data import AS_RUN, PRINTED, SAVED, as_saved, load, network, streams
 from wolf_paper.uci_figures import draw_draws, draw_speed, mean_by_method
 from wolf_paper.verdict import matches
@@ -66,11 +65,12 @@ def run(task: Task) -> Rows:
     """Run one part."""
     config: Settings = task.config
     data = load(config.name, task.data, config.made_up_rows)
-    model_of = network(data.features.shape[1], config.obs_var)
     search: dict[str, Any] = {"initial": config.initial, "iterations": config.iterations}
     if task.part.startswith("draw-"):
+        model_of = network(data.features.shape[1], config.obs_var)
         return _draw_once(task, data, model_of, search, int(task.part.removeprefix("draw-")))
     variant, kind = task.part.rsplit("-", 1)
+    model_of = network(data.features.shape[1], config.obs_var, variant == AS_RUN)
 
     def make(which: range) -> learning.Trials:
         return streams(data, variant, which, task.seed, config.outlier_prob)
@@ -84,7 +84,7 @@ def run(task: Task) -> Rows:
         found = as_saved(config.name)
     else:
         found = learning.tune(
-            METHODS, model_of, make(range(1)), **search, seed=task.seed, tell=task.tell, as_run=variant == AS_RUN
+            model_of, make(range(1)), **search, seed=task.seed, tell=task.tell, as_run=variant == AS_RUN
         )
     return [{"variant": variant} | row for row in found]
 
@@ -95,7 +95,7 @@ def _draw_once(task: Task, data: Any, model_of: learning.ModelOf, search: dict[s
     outlier = (task.seed, config.outlier_prob)
     trial = streams(data, PRINTED, range(number, number + 1), *outlier)
     tuned = learning.tune(
-        METHODS, model_of, trial, **search, seed=task.seed + number, tell=lambda done, of: task.tell(done, of + 1)
+        model_of, trial, **search, seed=task.seed + number, tell=lambda done, of: task.tell(done, of + 1)
     )
     fresh = range(FRESH, FRESH + config.draw_trials)
     judges = streams(data, PRINTED, fresh, *outlier)

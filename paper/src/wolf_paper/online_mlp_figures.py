@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from wolf.plots.style import DOTS, INK, dress, new_figure
-from wolf_paper.figures import heading, plain_log
-from wolf_paper.learning import COLOURS, METHODS
+from wolf_paper.figures import color, heading, plain_log
+from wolf_paper.learning import METHODS
 from wolf_paper.protocol import Rows
 
 COLUMNS = 4
+WIDE = 3  # panels of sample runs beside each other
 SHOWN = 35.0  # targets beyond this are off the sample pictures
 
 
@@ -36,9 +37,11 @@ def draw_trials(rows: Mapping[str, Rows], labels: Sequence[str]) -> Any:
         table = rows.get(f"{label}-trials", [])
         for place, method in enumerate(METHODS):
             values = np.array([row.get("rmedse", np.nan) for row in table if row["method"] == method])
-            ax.plot(values, place + rng.uniform(-0.28, 0.28, len(values)), ".", color=COLOURS[method], ms=4, alpha=0.5,
+            if not values.size:
+                continue
+            ax.plot(values, place + rng.uniform(-0.28, 0.28, len(values)), ".", color=color(method), ms=4, alpha=0.5,
                     mew=0)  # fmt: skip
-            ax.plot([np.nanmedian(values)] * 2, [place - 0.38, place + 0.38], color=COLOURS[method], lw=2.4)
+            ax.plot([np.nanmedian(values)] * 2, [place - 0.38, place + 0.38], color=color(method), lw=2.4)
         ax.set_xscale("log")
         plain_log(ax)
         heading(ax, title_of(label))
@@ -53,20 +56,25 @@ def draw_trials(rows: Mapping[str, Rows], labels: Sequence[str]) -> Any:
 
 def draw_samples(rows: Rows, truth: tuple[np.ndarray, np.ndarray], label: str) -> Any:
     """Draw what each method predicted before it saw each target, over the true curve."""
-    figure = new_figure(8.4, 6.9)
-    axes = figure.subplots(3, 3, sharex=True, sharey=True).ravel()
-    for ax, method in zip(axes, METHODS, strict=True):
+    shown = [method for method in METHODS if any(row["method"] == method for row in rows)]
+    lines = -(-len(shown) // WIDE)
+    figure = new_figure(8.4, 2.3 * lines)
+    axes = figure.subplots(lines, WIDE, sharex=True, sharey=True).ravel()
+    for ax in axes[len(shown) :]:
+        ax.set_visible(False)
+    for ax, method in zip(axes, shown, strict=False):
         mine = [row for row in rows if row["method"] == method]
+        ax.plot(*truth, color=INK, lw=1.0, zorder=1)
         ax.plot([r["x"] for r in mine], [r["y"] for r in mine], ".", color=DOTS, ms=3, mew=0, alpha=0.35)
-        ax.plot([r["x"] for r in mine], [r.get("prediction", np.nan) for r in mine], ".", color=COLOURS[method], ms=3,
+        ax.plot([r["x"] for r in mine], [r.get("prediction", np.nan) for r in mine], ".", color=color(method), ms=3,
                 alpha=0.7, mew=0)  # fmt: skip
-        ax.plot(*truth, color=INK, lw=1.0)
         ax.set_ylim(-SHOWN, SHOWN)
         heading(ax, method)
         dress(ax, grid=None)
-    for ax in axes[6:]:
+    for ax in axes[len(shown) - WIDE : len(shown)]:
         ax.set_xlabel("x")
-    for ax in axes[::3]:
+        ax.xaxis.set_tick_params(labelbottom=True)
+    for ax in axes[::WIDE]:
         ax.set_ylabel("y")
     figure.suptitle(f"{title_of(label)}: predictions before each target; line = truth, grey = targets", x=0.01,
                     ha="left", size=10.5, color=INK)  # fmt: skip

@@ -154,7 +154,7 @@ def measure(done: Mapping[str, Rows], config: Settings) -> dict[str, float]:
 EXPERIMENT = Experiment(
     name="pif",
     title="Influence of one bad measurement: maps of PIF, weights and distance",
-    shows="figure 2 (section 3.3); appendix E.1: weights, Mahalanobis distance, extended domain",
+    shows="figure 2 (section 3.4); appendix E.1: weights, Mahalanobis distance, extended domain",
     settings={"small": Settings(grid=25), "paper": Settings()},
     parts=lambda config: (*DOMAINS, "diagonal", "as in the figure"),
     run=run,

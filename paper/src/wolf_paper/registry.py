@@ -10,6 +10,8 @@ MODULES: tuple[str, ...] = (
     "intro",
     "pif",
     "weighted_likelihood",
+    "map_weight",
+    "ensemble_influence",
     "tracking_trials",
     "tracking_tuning",
     "tracking_stress",

@@ -21,11 +21,12 @@ UNWEIGHTED = 1e8  # c of an IMQ that believes everything
 
 
 def product(a: Any, b: Any) -> Array:
-    """Multiply with bfloat16 operands and float32 sums."""
-    return jnp.matmul(_short(a), _short(b), precision="highest")
+    """Multiply with bfloat16 operands and float32 sums, as that accelerator does unless asked otherwise."""
+    return jnp.matmul(shortened(a), shortened(b), precision="highest")
 
 
-def _short(a: Array) -> Array:
+def shortened(a: Array) -> Array:
+    """Round to bfloat16, in float32."""
     return a.astype(jnp.bfloat16).astype(jnp.float32)
 
 

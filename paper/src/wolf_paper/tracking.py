@@ -1,4 +1,4 @@
-"""The 2-D tracking problem of Duran-Martin et al. (2024, section 5.1): its model, its data, its filters and its error.
+"""The 2-D tracking problem of Duran-Martin et al. (2024, section 4.1): its model, its data, its filters and its error.
 
 What is shared by every experiment on that problem. Methods come "as printed" unless their name says "as run"; the
 hyper-parameters are those that the authors' notebooks saved, chosen there by Bayesian optimisation on the first trial.

@@ -51,13 +51,13 @@ def paths(rows: Rows, config: Any) -> Any:
     beyond = int(((seen[0] < left) | (seen[0] > right) | (seen[1] < low) | (seen[1] > high)).sum())
     for ax, name in zip(axes.flat, ("measurements", *PRINTED, "KF-IW (as run)", "Learned"), strict=True):
         figures.dress(ax, grid=None)
+        ax.plot(*truth, color=style.DOTS, lw=3.2, solid_capstyle="round", zorder=1)
         if name == "measurements":
-            ax.scatter(*seen, s=5, color=style.DOTS, lw=0)
+            ax.scatter(*seen, s=5, color=style.INK, lw=0, zorder=2)
             figures.heading(ax, f"measurements ({beyond} outside)")
         else:
-            ax.plot(*_plane(rows, name), color=figures.color(name), lw=1.1, zorder=2)
+            ax.plot(*_plane(rows, name), color=figures.color(name), lw=1.0, zorder=2)
             figures.heading(ax, name)
-        ax.plot(*truth, color=style.INK, lw=1.3, zorder=3)
         ax.scatter([0], [0], s=22, color=style.INK, zorder=4)
         ax.set_xlim(left, right)
         ax.set_ylim(low, high)
@@ -65,7 +65,9 @@ def paths(rows: Rows, config: Any) -> Any:
         ax.set_xlabel("position x")
     for ax in axes[:, 0]:
         ax.set_ylabel("position y")
-    words = f"{TITLES[config.kind]}, trial {config.sample}. Black: true path from the dot on; coloured: filtered means."
+    words = (
+        f"{TITLES[config.kind]}, trial {config.sample}. Wide grey: true path from the dot on; on it: filtered means."
+    )
     figures.caption(figure, words)
     return figure
 
@@ -172,34 +174,42 @@ def weight_traces(rows: Rows, config: Any) -> Any:
 
 
 def slowdown(rows: Rows, config: Any) -> Any:
-    """Draw running times over the Kalman filter's: ours beside the paper's, and the price of inner iterations."""
-    seconds = {name: np.asarray(values) for name, values in figures.group(rows, "method", "seconds").items()}
-    ratios = {name: values / seconds["KF"] for name, values in seconds.items()}
+    """Draw running times over the Kalman filter's, here and in the paper, and the price of inner iterations."""
+    ratios: dict[str, dict[str, np.ndarray]] = {}
+    for backend in ("xla", "native"):
+        timed = figures.group((row for row in rows if row["backend"] == backend), "method", "seconds")
+        ratios[backend] = {name: np.asarray(values) / np.asarray(timed["KF"]) for name, values in timed.items()}
     figure = figures.new_figure(9.5, 3.8)
     left, right = figure.subplots(1, 2)
     names = ["KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "WoLF (calibrated)", "Learned"]
     for place, name in enumerate(reversed(names)):
-        low, middle, high = np.quantile(ratios[name], (0.25, 0.5, 0.75))
-        left.plot([low, high], [place, place], color=figures.color(name), lw=2)
-        left.plot([middle], [place], "o", color=figures.color(name), ms=7, label="here" if place == 0 else None)
+        shade = figures.color(name)
+        for shift, backend, face in ((0.14, "native", shade), (-0.14, "xla", "white")):
+            if name not in ratios[backend]:
+                continue
+            low, middle, high = np.quantile(ratios[backend][name], (0.25, 0.5, 0.75))
+            left.plot([low, high], [place + shift] * 2, color=shade, lw=2)
+            left.plot([middle], [place + shift], "o", mfc=face, mec=shade, ms=7)
         if name in PAPER_SLOWDOWN[config.kind]:
-            mark = {"mfc": "white", "mec": style.INK, "ms": 7}
-            label = "paper, table 2" if name == "KF-B" else None
-            left.plot([PAPER_SLOWDOWN[config.kind][name]], [place], "D", label=label, **mark)
+            left.plot([PAPER_SLOWDOWN[config.kind][name]], [place], "D", mfc="white", mec=style.INK, ms=7)
     left.set_yticks(range(len(names)), list(reversed(names)))
     left.axvline(1.0, color=style.TRUTH, lw=1)
     figures.dress(left, grid="x")
     left.set_xlabel("time of a run over that of the Kalman filter")
+    marks = {"native code": ("o", style.QUIET), "XLA": ("o", "white"), "paper, table 2": ("D", "white")}
+    for label, (marker, face) in marks.items():
+        left.plot([], [], marker, mfc=face, mec=style.INK, ms=7, label=label)
     left.legend(frameon=False, fontsize=9, labelcolor=style.INK)
     figures.heading(left, "With the paper's hyper-parameters")
     for name in ("KF-B", "KF-IW"):
-        swept = {int(key.rpartition(" ")[2]): np.median(v) for key, v in ratios.items() if key.startswith(f"{name}, ")}
-        right.plot(list(swept), list(swept.values()), "o-", color=figures.color(name), label=name)
+        found = {key: np.median(v) for key, v in ratios["xla"].items() if key.startswith(f"{name}, ")}
+        swept = {int(key.rpartition(" ")[2]): value for key, value in found.items()}
+        right.plot(list(swept), list(swept.values()), marker="o", label=name, **figures.line_style(name))
     right.axhline(1.0, color=style.TRUTH, lw=1)
     right.set_ylim(bottom=0)
     figures.dress(right)
     right.set_xlabel("inner iterations I")
-    right.set_ylabel("time over the Kalman filter's")
+    right.set_ylabel("time over the Kalman filter's (XLA)")
     right.legend(frameon=False, fontsize=9, labelcolor=style.INK)
     figures.heading(right, "The price of inner iterations")
     figures.caption(figure, f"Median and quartiles of {config.repeats} interleaved runs of {config.world.steps} steps.")

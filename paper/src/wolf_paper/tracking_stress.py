@@ -108,12 +108,12 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
     for line, (kind, rows) in zip(axes, done.items(), strict=True):
         found = curves(rows)
         for number, (ax, (label, names)) in enumerate(zip(line, PANELS.items(), strict=True)):
-            for name, dash in zip(names, ("-", "--", ":"), strict=False):
-                _curve(ax, name, dash, found[name])
+            for name, marker in zip(names, "osD", strict=False):
+                _curve(ax, name, marker, found[name])
             for name in UNTUNED:
                 level = float(np.median(found[name][0.0]))
                 words = name if number == 0 else None
-                ax.axhline(level, color=figures.color(name), lw=1.2, ls=(0, (1, 1)), label=words)
+                ax.axhline(level, lw=1.2, label=words, **figures.line_style(name))
             ax.set_yscale("log")
             figures.dress(ax)
             ax.set_xlabel(label)
@@ -121,15 +121,16 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
         line[0].set_ylabel("J of position x (log scale)")
         figures.heading(line[0], tracking.TITLES[kind])
     words = f"Median and 5-95 % of {config.trials} trials of {config.world.steps} steps. KF-IW: 2 inner iterations; "
-    figures.caption(figure, words + "KF-B: 4, and β = 1. Dotted lines: what has nothing to vary.")
+    figures.caption(figure, words + "KF-B: 4, and β = 1. Level lines: what has nothing to vary.")
     return {"stress": figure}
 
 
-def _curve(ax: Any, name: str, dash: str, curve: dict[float, np.ndarray]) -> None:
+def _curve(ax: Any, name: str, marker: str, curve: dict[float, np.ndarray]) -> None:
     values = list(curve)
     low, middle, high = np.quantile(np.stack(list(curve.values())), (0.05, 0.5, 0.95), axis=1)
     ax.fill_between(values, low, high, color=figures.color(name), alpha=0.15, lw=0)
-    ax.plot(values, middle, dash, marker="o", ms=3.5, color=figures.color(name), label=name)
+    dash = ":" if "(as run)" in name else "--" if "(" in name else "-"
+    ax.plot(values, middle, ls=dash, marker=marker, ms=3.5, color=figures.color(name), label=name)
 
 
 EXPERIMENT = Experiment(

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from wolf.plots.style import INK, QUIET, TRUTH, dress, new_figure
-from wolf_paper.figures import heading, plain_log
-from wolf_paper.learning import CLEAN, COLOURS, METHODS
+from wolf.plots.style import INK, QUIET, TRUTH, dress, method_style, new_figure
+from wolf_paper.figures import color, heading, plain_log
+from wolf_paper.learning import CLEAN, METHODS
 from wolf_paper.protocol import Rows
 
-MARKERS = "osD^vPX<>"
 TITLES = {"printed": "As the paper prints it: outliers U[−50, 50]", "as-run": "As it was run: outliers ±50"}
 HIGHEST = 10.0  # relative errors above this are off the picture, as in the paper's, and are counted
 
@@ -27,62 +26,75 @@ def mean_by_method(rows: Rows, column: str) -> dict[str, float]:
 
 
 def draw_relative(rows: Mapping[str, Rows], variants: Sequence[str], sets: Sequence[str]) -> Any:
-    """Draw error against time, both relative to OGD minus 1, a point for each set and method."""
-    figure = new_figure(5.2 * len(variants) + 1.6, 4.6)
+    """Draw error against time, both over those of OGD, a point for each set and method with the set's first letters.
+
+    The paper draws the ratios minus 1 on linear axes, where all robust methods fall on one line at -0.9.
+    """
+    figure = new_figure(6.4 * len(variants) + 1.8, 5.6)
     axes = figure.subplots(1, len(variants), squeeze=False, sharey=True)[0]
     for ax, variant in zip(axes, variants, strict=True):
-        beyond = 0
-        for marker, name in zip(MARKERS, sets, strict=False):
-            errors = mean_by_method(rows.get(f"{variant}-{name}-trials", []), "rmedse")
-            times = mean_by_method(rows.get(f"{variant}-{name}-times", []), "seconds_per_step")
-            for method in (each for each in times if each not in ("OGD", CLEAN)):
-                x, y = times[method] / times["OGD"] - 1.0, errors[method] / errors["OGD"] - 1.0
-                if not y < HIGHEST:  # a filter that diverged would flatten all others
-                    beyond += 1
-                    continue
-                ax.plot(x, y, marker, color=COLOURS[method], ms=7, mec="white", mew=0.6, ls="none", clip_on=False)
-        ax.axhline(0, color=QUIET, lw=0.9)
-        ax.axvline(0, color=QUIET, lw=0.9)
+        beyond = sum(_draw_set(ax, rows, variant, name) for name in sets)
+        ax.axhline(1.0, color=QUIET, lw=0.9)
+        ax.axvline(1.0, color=QUIET, lw=0.9)
         heading(ax, TITLES[variant])
-        ax.set_xlabel("time for a step, relative to OGD, minus 1")
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        plain_log(ax)
+        plain_log(ax, "y")
+        ax.set_xlabel("time for a step / that of OGD (log scale)")
         if beyond:
             ax.annotate(f"{beyond} beyond the axes", (0.98, 0.98), xycoords="axes fraction", ha="right", va="top",
                         size=9, color=QUIET)  # fmt: skip
-        low, high = ax.get_xlim()
-        ax.set_xlim(min(low, -1.0), max(high, 1.0))
         dress(ax, grid="both")
-    axes[0].set_ylim(-1.05, max(1.0, axes[0].get_ylim()[1]))
-    axes[0].set_ylabel("RMedSE, relative to OGD, minus 1")
-    from matplotlib.lines import Line2D
-
-    def dot(marker: str, shade: str, label: str) -> Any:
-        return Line2D([], [], marker=marker, ls="none", color=shade, label=label)
-
-    named = [dot("o", COLOURS[method], method) for method in METHODS if method not in ("OGD", CLEAN)]
-    shaped = [dot(marker, QUIET, name) for marker, name in zip(MARKERS, sets, strict=False)]
-    figure.legend(handles=named + shaped, loc="outside right upper", frameon=False, fontsize=9)
+    axes[0].set_ylabel("RMedSE / that of OGD (log scale)")
+    _legend(axes[-1], [method for method in METHODS if method not in ("OGD", CLEAN)])
+    letters = ", ".join(f"{_letters(name)} {name}" for name in sets)
+    figure.supxlabel(letters, x=0.01, ha="left", size=8.5, color=QUIET)
     return figure
+
+
+def _draw_set(ax: Any, rows: Mapping[str, Rows], variant: str, name: str) -> int:
+    """Draw the points of one set; return how many are beyond the axes."""
+    errors = mean_by_method(rows.get(f"{variant}-{name}-trials", []), "rmedse")
+    times = mean_by_method(rows.get(f"{variant}-{name}-times", []), "seconds_per_step")
+    beyond = 0
+    for method in (each for each in times if each not in ("OGD", CLEAN)):
+        x, y = times[method] / times["OGD"], errors[method] / errors["OGD"]
+        if not y < HIGHEST:  # a filter that diverged would flatten all others
+            beyond += 1
+            continue
+        drawn = method_style(method)
+        ax.plot(x, y, drawn.marker, color=drawn.color, ms=11, mec="white", mew=0.6, ls="none", alpha=0.9)
+        ax.annotate(_letters(name), (x, y), ha="center", va="center", size=5.5, color="white")
+    return beyond
+
+
+def _letters(name: str) -> str:
+    return name[:2].capitalize() if name.startswith("p") else name[0].upper()
 
 
 def draw_errors(rows: Mapping[str, Rows], variant: str, sets: Sequence[str]) -> Any:
     """Draw the distribution over trials of each method on each set: median, quartiles, and the middle 90 %."""
-    figure = new_figure(8.6, 0.75 * len(sets) + 1.6)
+    seen = {row["method"] for name in sets for row in rows.get(f"{variant}-{name}-trials", [])}
+    shown = [method for method in METHODS if method in seen]
+    figure = new_figure(8.6, 0.8 * len(sets) + 1.6)
     ax = figure.subplots()
-    step = 0.8 / len(METHODS)
+    step = 0.8 / max(len(shown), 1)
     for place, name in enumerate(sets):
         table = rows.get(f"{variant}-{name}-trials", [])
-        for number, method in enumerate(METHODS):
+        for number, method in enumerate(shown):
             values = np.array(
                 [row.get("rmedse", np.nan) for row in table if row["method"] == method and row["trial"] > 0]
             )
             values = values[np.isfinite(values)]
             if not values.size:
                 continue
-            y = place + (number - (len(METHODS) - 1) / 2) * step
+            y = place + (number - (len(shown) - 1) / 2) * step
             low, q1, middle, q3, high = np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95))
-            ax.plot([low, high], [y, y], color=COLOURS[method], lw=1.0)
-            ax.plot([q1, q3], [y, y], color=COLOURS[method], lw=3.4, solid_capstyle="butt")
-            ax.plot(middle, y, "o", color="white", mec=COLOURS[method], ms=4, mew=1.2)
+            drawn = method_style(method)
+            ax.plot([low, high], [y, y], color=drawn.color, lw=1.0)
+            ax.plot([q1, q3], [y, y], color=drawn.color, lw=3.4, solid_capstyle="butt")
+            ax.plot(middle, y, drawn.marker, color="white", mec=drawn.color, ms=5, mew=1.2)
         if place:
             ax.axhline(place - 0.5, color=TRUTH, lw=0.6)
     ax.set_yticks(range(len(sets)), sets)
@@ -93,7 +105,7 @@ def draw_errors(rows: Mapping[str, Rows], variant: str, sets: Sequence[str]) -> 
     heading(ax, f"{TITLES[variant]}; median, quartiles, middle 90 % of trials")
     dress(ax, grid="x")
     ax.tick_params(axis="y", length=0)
-    _legend(ax, METHODS)
+    _legend(ax, shown)
     return figure
 
 
@@ -104,16 +116,19 @@ def draw_speed(rows: Mapping[str, Rows], variants: Sequence[str]) -> Any:
     """
     figure = new_figure(4.8 * len(variants) + 1.9, 4.3)
     axes = figure.subplots(1, len(variants), squeeze=False, sharey=True, sharex=True)[0]
+    shown: list[str] = []
     for ax, variant in zip(axes, variants, strict=True):
         every = rows.get(f"{variant}-trials", [])
         unit = {row["trial"]: row["seconds_per_step"] for row in every if row["method"] == "WoLF-IMQ"}
         for method in METHODS:
             table = [row for row in every if row["method"] == method]
+            if not table:
+                continue
+            shown += [] if method in shown else [method]
             times = np.array([row["seconds_per_step"] / unit[row["trial"]] for row in table])
-            errors = np.array([row.get("rmedse", np.nan) for row in table])
-            ax.plot(times, errors, ".", color=COLOURS[method], ms=4, alpha=0.55, mew=0)
-            if table:
-                ax.plot(np.median(times), np.median(errors), "o", color="white", mec=COLOURS[method], ms=8, mew=2)
+            errors, drawn = np.array([row.get("rmedse", np.nan) for row in table]), method_style(method)
+            ax.plot(times, errors, ".", color=drawn.color, ms=4, alpha=0.45, mew=0)
+            ax.plot(np.median(times), np.median(errors), drawn.marker, color="white", mec=drawn.color, ms=9, mew=2)
         ax.set_xscale("log")
         ax.set_yscale("log")
         heading(ax, TITLES[variant])
@@ -122,7 +137,7 @@ def draw_speed(rows: Mapping[str, Rows], variants: Sequence[str]) -> Any:
         plain_log(ax, "y")
         dress(ax, grid="both")
     axes[0].set_ylabel("RMedSE (log scale)")
-    _legend(axes[-1], METHODS)
+    _legend(axes[-1], shown)
     return figure
 
 
@@ -133,7 +148,7 @@ def draw_draws(rows: Rows) -> Any:
     names = [name for name in METHODS if any(row["method"] == name for row in rows)]
     for place, name in enumerate(names):
         values = [row["fresh_rmedse"] for row in rows if row["method"] == name and row.get("fresh_rmedse") is not None]
-        ax.plot(values, [place] * len(values), "o", color=COLOURS[name], ms=7, alpha=0.8, mec="white", mew=0.6)
+        ax.plot(values, [place] * len(values), "o", color=color(name), ms=7, alpha=0.8, mec="white", mew=0.6)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xscale("log")
@@ -147,6 +162,7 @@ def draw_rates(rows: Mapping[str, Rows], variants: Sequence[str], rates: Sequenc
     """Draw the mean error over trials against the outlier rate, with a bootstrap band."""
     figure = new_figure(4.8 * len(variants) + 1.9, 4.3)
     axes = figure.subplots(1, len(variants), squeeze=False, sharey=True)[0]
+    shown: list[str] = []
     for ax, variant in zip(axes, variants, strict=True):
         for method in METHODS:
             bands = []
@@ -154,15 +170,19 @@ def draw_rates(rows: Mapping[str, Rows], variants: Sequence[str], rates: Sequenc
                 table = [row for row in rows.get(f"{variant}-{rate:02d}", []) if row["method"] == method]
                 bands.append(bootstrap([row.get("rmedse", np.nan) for row in table]) if table else (np.nan,) * 3)
             mean, low, high = np.array(bands).T
-            ax.fill_between(rates, low, high, color=COLOURS[method], alpha=0.2, lw=0)
-            ax.plot(rates, mean, "o-", color=COLOURS[method], ms=3.5, lw=1.6)
+            if np.isnan(mean).all():
+                continue
+            shown += [] if method in shown else [method]
+            drawn = method_style(method)
+            ax.fill_between(rates, low, high, color=drawn.color, alpha=0.2, lw=0)
+            ax.plot(rates, mean, color=drawn.color, ls=drawn.dash, marker=drawn.marker, ms=4, lw=1.6)
         ax.set_yscale("log")
         plain_log(ax, "y")
         heading(ax, TITLES[variant])
         ax.set_xlabel("outliers (% of targets)")
         dress(ax, grid="both")
     axes[0].set_ylabel("mean RMedSE, 95 % band (log scale)")
-    _legend(axes[-1], METHODS)
+    _legend(axes[-1], shown)
     return figure
 
 
@@ -205,5 +225,8 @@ def draw_sets(rows: Rows) -> Any:
 def _legend(ax: Any, names: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=COLOURS[name], lw=3, label=name) for name in names]
-    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
+    handles = []
+    for name in names:
+        shade, dash, marker = method_style(name)
+        handles.append(Line2D([], [], color=shade, ls=dash, marker=marker, ms=5, lw=1.6, label=name))
+    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9, handlelength=3)

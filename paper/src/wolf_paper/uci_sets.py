@@ -149,7 +149,8 @@ def prepare(
         outliers: "uniform" in [-50, 50], as the paper prints it, or "two-sided", +50 or -50, as its code does.
         protocol: "paper": of the shuffled rows the first tenth sets the scale and the rest is learned. "code": the
             first tenth *of the file* is dropped, the rest is shuffled, and its first rows, as many as were dropped,
-            set the scale and are learned too.
+            set the scale and are learned too. With two-sided outliers "code" gives the published trials number for
+            number: it draws from NumPy's legacy generator in the order of the published code.
 
     Example:
         >>> prepare(made_up("yacht"), seed=314, outlier_prob=0.1).features.shape
@@ -160,20 +161,25 @@ def prepare(
         raise ValueError(f'protocol must be "paper" or "code"; got {protocol!r}')
     if outliers not in ("uniform", "two-sided"):
         raise ValueError(f'outliers must be "uniform" or "two-sided"; got {outliers!r}')
-    rng = np.random.default_rng(seed)
     table = np.column_stack([data.features, data.targets])
-    warm = int(WARMUP * len(table))
+    warm, uniform = int(WARMUP * len(table)), outliers == "uniform"
     if protocol == "paper":
+        rng = np.random.default_rng(seed)
         table = rng.permutation(table)
         scaled = _scale(table[warm:], table[:warm])
+        hit = rng.random(len(scaled)) < outlier_prob
+        wild = rng.uniform(-OUTLIER_SIZE, OUTLIER_SIZE, len(scaled))
+        wild = (wild if uniform else OUTLIER_SIZE * np.sign(wild))[hit]
     else:
-        table = rng.permutation(table[warm:])
+        old = np.random.RandomState(seed)
+        table = table[warm:][old.permutation(len(table) - warm)]
         scaled = _scale(table, table[:warm])
-    clean = scaled[:, -1]
-    hit = rng.random(len(clean)) < outlier_prob
-    wild = rng.uniform(-OUTLIER_SIZE, OUTLIER_SIZE, len(clean))
-    wild = wild if outliers == "uniform" else OUTLIER_SIZE * np.sign(wild)
-    return Stream(scaled[:, :-1], np.where(hit, wild, clean), clean, hit)
+        hit = old.choice(2, size=len(scaled), p=[1.0 - outlier_prob, outlier_prob]).astype(bool)
+        count = int(hit.sum())
+        wild = old.uniform(-OUTLIER_SIZE, OUTLIER_SIZE, count) if uniform else OUTLIER_SIZE * old.choice([-1, 1], count)
+    targets = scaled[:, -1].copy()
+    targets[hit] = wild
+    return Stream(scaled[:, :-1], targets, scaled[:, -1], hit)
 
 
 def _scale(table: np.ndarray, warm: np.ndarray) -> np.ndarray:

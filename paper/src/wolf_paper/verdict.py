@@ -1,17 +1,20 @@
 """How what we measured compares with what was reported: ``expected.toml`` read, and one verdict for each entry.
 
-An entry stands under the name of its experiment and of its measure::
+A line stands in the table of its experiment, under the name of its measure::
 
-    [tracking-student.kf_j0]
-    source = "paper, figure 3"
-    value = 91.7            # and tolerance = 0.03, relative; or range = [90, 93]; or claim = true
-    note = "why it differs, if it does"
-    ours = [40, 42]         # where our figure must lie for the note to explain it
-    scale = "paper"         # judged at that scale only
-    afterwards = true       # the limit was set when the result was known: met, it is counted by itself
+    [sources]
+    table-2 = {kind = "paper", title = "paper, table 2", where = "tab:2d-ssm-running-time"}
 
-``measure = "..."`` names the measure where two entries speak of the same one. A `claim` holds if the measure is
-above 0. An entry with neither of these says that the paper gives no number.
+    [reasons]
+    broadcast = {cause = "paper", text = "why figures differ"}
+
+    [tracking-student]
+    "KF J0" = {source = "table-2", value = 91.7, tolerance = 0.03, reason = "broadcast", ours = [40, 42]}
+
+The tolerance is relative; instead of a value there may be `range = [90, 93]`, or `claim = true`, which holds if the
+measure is above 0; an entry with none of these says that no number was reported. `ours` is where our figure must lie
+for the reason to explain it. `scale = "paper"`: judged at that scale only. `afterwards = true`: the limit was set when
+the result was known; met, it is counted by itself. `measure = "..."` names the measure where two entries share it.
 """
 
 import math
@@ -29,8 +32,27 @@ UNEXPLAINED = "differs, unexplained"
 NO_NUMBER = "paper gives no number"
 NO_DATA = "not run: no data"
 MATCH = 0.1  # a method matches another if its error is at most so much larger: the tolerance of the published tables
-KEYS = {"source", "measure", "value", "tolerance", "range", "claim", "note", "ours", "scale", "afterwards"}
+KINDS = ("paper", "repository", "rerun", "theory", "ours")
+CAUSES = {"paper": "an error in the paper or its code", "choice": "a choice of ours", "noise": "noise"}
+KEYS = {"source", "measure", "value", "tolerance", "range", "claim", "reason", "ours", "scale", "afterwards"}
 FILE = Path(__file__).with_name("expected.toml")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who reported a figure: one of `KINDS`, a title, and where it stands."""
+
+    kind: str
+    title: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why figures differ: one of `CAUSES`, in a sentence."""
+
+    cause: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -39,18 +61,18 @@ class Expected:
 
     name: str
     measure: str
-    source: str
+    source: Source
     value: float | None = None
     tolerance: float = 0.0
     range: tuple[float, float] | None = None
     claim: bool = False
-    note: str = ""
+    reason: Reason | None = None
     ours: tuple[float, float] | None = None
     scale: str | None = None
     afterwards: bool = False
 
     def text(self) -> str:
-        """Say what was expected."""
+        """Format what was expected."""
         if self.claim:
             return "holds"
         if self.range is not None:
@@ -58,7 +80,7 @@ class Expected:
         return "" if self.value is None else f"{self.value:.4g} ± {100 * self.tolerance:.3g} %"
 
     def met_by(self, measured: float) -> bool:
-        """Say whether a figure of ours is what was expected."""
+        """Return whether a figure of ours is what was expected."""
         if self.claim:
             return measured > 0
         if self.range is not None:
@@ -69,27 +91,33 @@ class Expected:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one entry.
+    """Result of one entry.
 
     Attributes:
         name: of the entry.
-        source: who reported it.
+        source: its title.
+        kind: of the source, one of `KINDS`.
+        where: the figure stands there.
         expected: what, in words.
         measured: ours; NaN if there is none.
         status: one of `AGREES`, `AFTERWARDS`, `DIFFERS`, `UNEXPLAINED`, `NO_NUMBER`, `NO_DATA`.
+        cause: of a difference, one of `CAUSES`.
         note: why it differs.
     """
 
     name: str
     source: str
+    kind: str
+    where: str
     expected: str
     measured: float
     status: str
+    cause: str = ""
     note: str = ""
 
     @property
     def text(self) -> str:
-        """Write it out."""
+        """Format it."""
         return f"{DIFFERS} {self.note}" if self.status == DIFFERS else self.status
 
 
@@ -130,20 +158,22 @@ def judge(
 
 def _judge(entry: Expected, measured: dict[str, float], complete: bool) -> Verdict:
     figure = float(measured.get(entry.measure, math.nan))
+    source, reason = entry.source, entry.reason
 
-    def say(status: str, note: str = "") -> Verdict:
-        return Verdict(entry.name, entry.source, entry.text(), figure, status, note)
+    def verdict(status: str, because: Reason | None = None) -> Verdict:
+        cause, text = ("", "") if because is None else (because.cause, because.text)
+        return Verdict(entry.name, source.title, source.kind, source.where, entry.text(), figure, status, cause, text)
 
     if entry.measure not in measured and not complete:
-        return say(NO_DATA)
+        return verdict(NO_DATA)
     if entry.value is None and entry.range is None and not entry.claim:
-        return say(NO_NUMBER, entry.note)
+        return verdict(NO_NUMBER, reason)
     if entry.measure not in measured:
-        return say(UNEXPLAINED, "nothing was measured under this name")
+        return verdict(UNEXPLAINED, Reason("", "nothing was measured under this name"))
     if entry.met_by(figure):
-        return say(AFTERWARDS if entry.afterwards else AGREES)
-    explained = bool(entry.note) and (entry.ours is None or entry.ours[0] <= figure <= entry.ours[1])
-    return say(DIFFERS, entry.note) if explained and not math.isnan(figure) else say(UNEXPLAINED)
+        return verdict(AFTERWARDS if entry.afterwards else AGREES)
+    explained = reason is not None and (entry.ours is None or entry.ours[0] <= figure <= entry.ours[1])
+    return verdict(DIFFERS, reason) if explained and not math.isnan(figure) else verdict(UNEXPLAINED)
 
 
 @cache
@@ -153,24 +183,43 @@ def expected() -> dict[str, list[Expected]]:
 
 
 def parse(tables: dict[str, Any]) -> dict[str, list[Expected]]:
-    """Turn tables into entries, refusing what is not known.
+    """Convert tables to entries; unknown keys, sources and reasons are errors.
 
     Example:
-        >>> parse({"intro": {"error": {"source": "paper", "value": 2.0, "tolerance": 0.1}}})["intro"][0].met_by(2.1)
+        >>> sources = {"paper": {"kind": "paper", "title": "paper", "where": ""}}
+        >>> tables = {"sources": sources, "intro": {"error": {"source": "paper", "value": 2.0, "tolerance": 0.1}}}
+        >>> parse(tables)["intro"][0].met_by(2.1)
         True
     """
+    tables = dict(tables)
+    sources = {name: Source(**fields) for name, fields in tables.pop("sources", {}).items()}
+    reasons = {name: Reason(**fields) for name, fields in tables.pop("reasons", {}).items()}
+    if not {each.kind for each in sources.values()} <= set(KINDS) or not {
+        each.cause for each in reasons.values()
+    } <= set(CAUSES):
+        raise ValueError(f"expected.toml: a kind is one of {KINDS}, a cause one of {tuple(CAUSES)}")
     return {
-        experiment: [_entry(f"{experiment}.{name}", name, dict(entry)) for name, entry in table.items()]
+        experiment: [
+            _entry(f"{experiment}.{name}", name, dict(entry), sources, reasons) for name, entry in table.items()
+        ]
         for experiment, table in tables.items()
     }
 
 
-def _entry(where: str, name: str, entry: dict[str, Any]) -> Expected:
+def _entry(
+    where: str, name: str, entry: dict[str, Any], sources: dict[str, Source], reasons: dict[str, Reason]
+) -> Expected:
     unknown = sorted(entry.keys() - KEYS)
-    if unknown or "source" not in entry:
-        raise ValueError(f"{where} in expected.toml: {f'unknown {unknown}' if unknown else 'it needs a source'}")
+    if unknown or entry.get("source") not in sources:
+        wrong = f"unknown {unknown}" if unknown else f"source must be one of {sorted(sources)}"
+        raise ValueError(f"{where} in expected.toml: {wrong}")
     if len({"value", "range", "claim"} & entry.keys()) > 1:
         raise ValueError(f"{where} in expected.toml: give one of value, range and claim")
+    if "reason" in entry and entry["reason"] not in reasons:
+        raise ValueError(f"{where} in expected.toml: reason must be one of {sorted(reasons)}")
     for key in {"range", "ours"} & entry.keys():
         entry[key] = (float(entry[key][0]), float(entry[key][1]))
+    entry["source"] = sources[entry["source"]]
+    if "reason" in entry:
+        entry["reason"] = reasons[entry["reason"]]
     return Expected(name, entry.pop("measure", name), **entry)

@@ -1,6 +1,6 @@
 """Posterior influence function (PIF): effect of one contaminated measurement on the posterior.
 
-Duran-Martin et al. (2024, section 3.3): `KL(contaminated ‖ clean)` between the posteriors after the last measurement,
+Duran-Martin et al. (2024, section 3.4): `KL(contaminated ‖ clean)` between the posteriors after the last measurement,
 as a function of the error added to it. It is unbounded for the Kalman filter, and bounded for every weight with
 `sup w ‖y‖ < ∞`.
 """

@@ -48,7 +48,7 @@ def rmedse(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def j_score(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Compute `J_T`, the root of the summed squared errors, as defined by Duran-Martin et al. (2024, section 5.1)."""
+    """Compute `J_T`, the root of the summed squared errors, as defined by Duran-Martin et al. (2024, section 4.1)."""
     return np.sqrt(np.nansum(_errors(means, truth) ** 2, axis=-2))
 
 

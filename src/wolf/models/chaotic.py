@@ -69,7 +69,7 @@ def lorenz96(
     """Build the model of Lorenz (1996): `x_i' = (x_{i+1} - x_{i-2}) x_{i-1} - x_i + F`, with all states measured.
 
     With `noise="forcing"` each step draws one forcing `N(F, noise_std²)` per state, constant over the step, as in
-    Duran-Martin et al. (2024, section 5.4): `lorenz96(dim=100, noise_std=1.0)`. That adds a variance of about
+    Duran-Martin et al. (2024, section 4.3): `lorenz96(dim=100, noise_std=1.0)`. That adds a variance of about
     `(dt noise_std)²` per step. With `noise="sde"` it is white in time, and adds `dt noise_std²`: 20 times as much.
 
     Args:

@@ -26,7 +26,7 @@ def constant_velocity(
     """Build a constant-velocity model with white noise on every state, with the position measured.
 
     State (positions, velocities), `Q = dynamics_var I`, `R = obs_var I`: for two dimensions, dt 0.1, 0.1 and 10 the
-    tracking problem of Duran-Martin et al. (2024, section 5.1).
+    tracking problem of Duran-Martin et al. (2024, section 4.1).
 
     Args:
         dims: number of space dimensions.

@@ -76,13 +76,13 @@ def influence(
     curves_by_name = dict(curves) if isinstance(curves, Mapping) else {"influence": curves}
     is_new = ax is None
     figure, ax = style.figure_and_axes(ax, 6.5, 3.8)
-    colors = style.CYCLE[1:] if len(curves_by_name) == 1 else style.CYCLE
-    for i, (name, curve) in enumerate(curves_by_name.items()):
+    colors = style.CYCLE[1:] if len(curves_by_name) == 1 else style.colors_of(curves_by_name)
+    for color, (name, curve) in zip(colors, curves_by_name.items(), strict=False):
         values = validation.number_array(f"{name!r} of curves", curve)
         if values.shape != errors.shape:
             wanted = f"{len(errors)} values, one for each error"
             raise ValueError(f"{name!r} of curves must have {wanted}; got shape {values.shape}")
-        ax.plot(errors, values, color=colors[i % len(colors)], lw=1.8, label=name)
+        ax.plot(errors, values, color=color, lw=1.8, label=name)
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set_ylim(bottom=0)
     if is_new:

@@ -91,9 +91,8 @@ def errors(twins: dict[str, Twin] | Twin, *, start: int = 0, stop: int | None = 
     if 0 < outlier_steps.size <= MAX_OUTLIER_MARKS:
         ax.vlines(times[outlier_steps], 0, 1, transform=ax.get_xaxis_transform(), color=style.TRUTH, lw=0.8, zorder=1)
         ax.plot([], [], color=style.TRUTH, lw=2, label="a measurement was an outlier")
-    colours = style.CYCLE if len(runs) > 1 else (style.ROBUST,)
-    for i, (name, run) in enumerate(runs.items()):
-        colour = colours[i % len(colours)]
+    colours = style.colors_of(runs) if len(runs) > 1 else [style.ROBUST]
+    for colour, (name, run) in zip(colours, runs.items(), strict=True):
         average = run.scores["rmse"]
         ax.plot(times, run.rmse[shown_steps], color=colour, lw=1.3, label=f"{name}, mean {average:.3g}", zorder=3)
         if len(runs) == 1:

@@ -1,8 +1,10 @@
 """Style shared by all figures: colours for colour-blind readers, reduced axes, and robust axis limits."""
 
+import itertools
 import sys
+from collections.abc import Iterable
 from datetime import date
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,12 +25,75 @@ ROBUST = "#0072b2"
 KALMAN = "#d55e00"
 CYCLE = (KALMAN, ROBUST, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # the baseline first
 
+
+class MethodStyle(NamedTuple):
+    """Colour, dash pattern and marker of a method: markers and dashes tell methods apart where print is grey."""
+
+    color: str
+    dash: Any
+    marker: str
+
+
+SOLID, DASHED, DOTTED, DASHDOT, LONG = "-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (9, 2))
+# One style for a method and its extended and ensemble versions, in every picture of the project.
+METHODS = {
+    "KF": MethodStyle(KALMAN, SOLID, "o"),
+    "KF-B": MethodStyle("#cc79a7", DASHED, "s"),
+    "KF-IW": MethodStyle("#e69f00", DASHDOT, "D"),
+    "EKF-IW (corrected)": MethodStyle("#8a5a00", DOTTED, "d"),
+    "OGD": MethodStyle(INK, DOTTED, "h"),
+    "WoLF-IMQ": MethodStyle(ROBUST, SOLID, "^"),
+    "WoLF-TMD": MethodStyle("#009e73", LONG, "v"),
+    "WoLF (calibrated)": MethodStyle("#56b4e9", DASHED, "P"),
+    "Learned": MethodStyle("#3d2c8d", DASHDOT, "X"),
+    "WoLF-MD": MethodStyle("#56b4e9", DASHED, "P"),
+    "WoLF-Huber": MethodStyle("#e69f00", DASHDOT, "D"),
+    "WoLF-StudentT": MethodStyle("#cc79a7", DASHED, "s"),
+    "WoLF-Welsch": MethodStyle("#3d2c8d", DOTTED, "X"),
+    "WoLF-Tukey": MethodStyle("#7a5195", DASHDOT, "p"),
+    "AP-EnKF": MethodStyle(ROBUST, SOLID, "^"),
+    "PP-EnKF": MethodStyle("#009e73", LONG, "v"),
+    "Hub-EnKF": MethodStyle("#e69f00", DASHDOT, "D"),
+    "WoLF-EnKF": MethodStyle("#3d2c8d", DOTTED, "P"),
+    "RBPF": MethodStyle("#7a5195", DASHED, "p"),
+    "EKF (clean targets)": MethodStyle(DOTS, DASHED, "*"),
+    "Bayes ceiling": MethodStyle(QUIET, DASHED, "p"),
+    "oracle": MethodStyle(INK, DOTTED, "*"),
+}
+OTHER = MethodStyle(QUIET, SOLID, "o")
+
 BAND = 2.0  # half-width of a band, in standard deviations
 MARGIN = 0.08  # share of the range of the values that is added on both sides
 
 MISSING_MATPLOTLIB = (
     'Figures need matplotlib: pip install "wolf-filter[plot]" (in a clone of wolf: pip install ".[plot]")'
 )
+
+
+def method_style(name: str) -> MethodStyle:
+    """Return the style of a method; a variant in brackets, or an E or En in front of KF, has that of its family.
+
+    Example:
+        >>> method_style("EKF-B").color == method_style("KF-B (as run)").color
+        True
+    """
+    family = name.partition(" (")[0]
+    short = family.removeprefix("En").removeprefix("E")
+    return METHODS.get(name) or METHODS.get(family) or METHODS.get(short, OTHER)
+
+
+def colors_of(names: Iterable[str]) -> list[str]:
+    """Return a colour for each name: that of a known method, or the next one of the cycle that is free.
+
+    Example:
+        >>> colors_of(["mine", "KF", "yours"]) == [ROBUST, KALMAN, CYCLE[2]]
+        True
+    """
+    styles = {name: method_style(name) for name in names}
+    known = {name: chosen.color for name, chosen in styles.items() if chosen is not OTHER}
+    free = [color for color in CYCLE if color not in known.values()] or list(CYCLE)
+    others = itertools.cycle(free)
+    return [known.get(name) or next(others) for name in styles]
 
 
 def new_figure(width: float, height: float, dpi: float = 120) -> "Figure":

@@ -180,7 +180,7 @@ class EachSensor:
     """A process applied to every coordinate independently instead of jointly.
 
     `EachSensor(ReplacedMeasurements(prob=0.001, value=100.0))` is the contamination of Duran-Martin et al. (2024,
-    section 5.4).
+    section 4.3).
 
     Args:
         process: any outlier process.

@@ -1,6 +1,6 @@
 """Implementation of `wolf demo`: tracking of an object in the plane, with three kinds of noise and four filters.
 
-The tracking problem of Duran-Martin et al. (2024, section 5.1); `wolf.plots` draws the figure. It takes about ten
+The tracking problem of Duran-Martin et al. (2024, section 4.1); `wolf.plots` draws the figure. It takes about ten
 seconds, most of it compilation.
 """
 

@@ -79,7 +79,7 @@ def expect(model: Model, method: Filter, point: OperatingPoint) -> Expectation:
 def respond(model: Model, method: Filter, point: OperatingPoint, errors: Array) -> tuple[Array, Array]:
     """Compute the change of the posterior caused by errors in the measurement.
 
-    The influence of Duran-Martin et al. (2024, section 3.3) is `KL(contaminated ‖ clean) = ½ ‖shift‖² + spread`.
+    The influence of Duran-Martin et al. (2024, section 3.4) is `KL(contaminated ‖ clean) = ½ ‖shift‖² + spread`.
 
     Args:
         model: any model.

@@ -1,6 +1,6 @@
 """Online gradient descent: a few steps of Adam per measurement, a point estimate instead of a belief.
 
-The usual way to train a network online; the paper's OGD (Duran-Martin et al. 2024, section 5.2), with the defaults of
+The usual way to train a network online; the paper's OGD (Duran-Martin et al. 2024, section 4.2), with the defaults of
 Adam (Kingma & Ba 2015).
 """
 
