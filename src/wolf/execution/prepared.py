@@ -195,7 +195,7 @@ def prepare(pair: Pair, options: RunOptions, us: np.ndarray | None, key: Key | N
     """
     validate.check_options(options.dtype, options.save, options.update_first)
     for model in pair.models:
-        validate.check_functions(model, us)
+        validate.check_functions(model, us, options.dtype)
     validation.choice("backend", options.backend, backend_selection.BACKEND_OPTIONS)
     varying = any(time_axes(model) for model in pair.models)
     first, large = pair.models[0], validate.bytes_per_row(pair.adapted[0], options.save, options.dtype, pair.method)
