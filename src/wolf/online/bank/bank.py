@@ -73,6 +73,7 @@ class Bank:
             raise ValueError("a bank takes models that are fixed in time; pass the times of measurements as times=")
         if model.takes_inputs:
             raise ValueError("a bank takes models without inputs")
+        validate.check_functions(model, None, dtype)
         reason = backend_selection.unsupported_reason("native", model, self.method, None)
         if reason is not None:
             raise ValueError(
