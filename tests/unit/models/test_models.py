@@ -101,7 +101,7 @@ def test_nested_lists_and_jax_arrays_are_models_too():
 
 def test_model_is_a_pytree_that_gradients_go_through():
     def loss(model):
-        return wolf.run_filter(model, wolf.KF(), jnp.ones((3, 1)))[1]["log_liks"].sum()
+        return wolf.run_filter(model, jnp.ones((3, 1)), wolf.KF())[1]["log_liks"].sum()
 
     slopes = jax.grad(loss)(jax.tree.map(jnp.asarray, wolf.models.local_level(1.0, 1.0, wolf.Gaussian([0.0], [[1.0]]))))
     assert isinstance(slopes, wolf.LinearModel)
