@@ -355,6 +355,8 @@ def model(prior: Any, dynamics_cov: Array, obs_cov: Array, names: tuple[str, str
 
 def measurements(ys: object, size: int, dims: int = 2) -> np.ndarray:
     """Return measurements as a float array (T, M), or (B, T, M) for `dims=3`; masked entries become NaN."""
+    if is_traced(ys):
+        raise ValueError("ys is traced by jax.jit, grad or vmap; inside of JAX programs use wolf.run_filter")
     return measurement_rows(number_array("ys", ys), size, dims)
 
 

@@ -15,7 +15,10 @@ import numpy as np
 import pytest
 
 import wolf
+from wolf.beliefs.updates import WeightedUpdate
+from wolf.interfaces import NoiseModel, UpdateDecision
 from wolf.numerics.jax_compat import enable_x64
+from wolf.numerics.pytree import pytree
 
 INTERNAL = re.compile(r"[Tt]racer|jax\._src|jaxpr|ShapedArray|__jax_array__|float64\[\d|float32\[\d")
 PRIOR = wolf.Gaussian(np.array([0.5, -0.2]), np.eye(2))
@@ -289,6 +292,28 @@ def test_inputs_that_do_not_fit_the_functions_are_explained_in_words():
 @pytest.mark.parametrize("data", ["abc", ["a", "b"], None, {"y": 1.0}, np.ones((3, 3)), np.ones((2, 3, 2)), 1j, []])
 def test_wrong_data_of_the_pure_layer_is_explained_in_words(data):
     assert_explained(lambda: wolf.run_filter(model(), data, "EKF"), "ys must")
+
+
+def save_by_numpy(state, info):
+    return np.sin(state.mean)
+
+
+@pytree
+class ChoiceByValue(NoiseModel):
+    def __call__(self, context):
+        return UpdateDecision(WeightedUpdate(1.0 if context.residual[0] > 0 else 0.5))
+
+
+@pytest.mark.parametrize("call", [name for name in CALLS if name not in ("single", "ensemble")])
+def test_noise_model_that_chooses_by_value_is_explained_in_words(call):
+    assert_explained(lambda: CALLS[call](model(), wolf.EKF(noise=ChoiceByValue()), None), "write jnp.where")
+
+
+def test_recorder_by_numpy_and_traced_arguments_of_filter_are_explained_in_words():
+    assert_explained(lambda: wolf.filter(model(), YS, save=save_by_numpy), "write jnp.sin for np.sin")
+    assert_explained(lambda: jax.jit(lambda ys: wolf.filter(model(), ys).means)(YS), "use wolf.run_filter")
+    level = wolf.models.local_level
+    assert_explained(lambda: jax.jit(lambda q: wolf.filter(level(q, 1.0), [1.0]).means)(0.1), "use wolf.run_filter")
 
 
 def reference(body, x):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.engine import scan
-from wolf.execution import validate
+from wolf.execution import function_checks, validate
 from wolf.interfaces import Filter, Key, Save
 from wolf.numerics.precision import as_key
 from wolf.numerics.pytree import PyTree
@@ -75,7 +75,8 @@ def run_filter(
     """
     given = _validated(model, ys, method, inputs, key, save, update_first)
     how = {"state": state, "u_before": u_before, "length": length}
-    return scan.run_filter(*given, **how, save=save, update_first=update_first, fused=fused)  # type: ignore[no-any-return]
+    with function_checks.explained():
+        return scan.run_filter(*given, **how, save=save, update_first=update_first, fused=fused)  # type: ignore[no-any-return]
 
 
 def run_many(
@@ -113,7 +114,8 @@ def run_many(
     """
     given = _validated(model, ys, method, inputs, key, save, update_first, dims=3, per_series=per_series_model)
     how = {"state": state, "u_before": u_before, "lengths": lengths, "per_series_model": per_series_model}
-    return scan.run_many(*given, **how, save=save, update_first=update_first)  # type: ignore[no-any-return]
+    with function_checks.explained():
+        return scan.run_many(*given, **how, save=save, update_first=update_first)  # type: ignore[no-any-return]
 
 
 def run_each(
@@ -139,7 +141,8 @@ def run_each(
     """
     given = _validated(model, ys, method, inputs, key, save, update_first, dims=3, per_series=per_series_model)
     how = {"state": state, "u_before": u_before, "lengths": lengths, "per_series_model": per_series_model}
-    return scan.run_each(*given, **how, save=save, update_first=update_first)  # type: ignore[no-any-return]
+    with function_checks.explained():
+        return scan.run_each(*given, **how, save=save, update_first=update_first)  # type: ignore[no-any-return]
 
 
 def run_chunks(

@@ -11,6 +11,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf import validation
 from wolf.inference import weights
 from wolf.inference.filters import EnsembleFilter
 from wolf.inference.noise import Weighted
 from wolf.interfaces import Filter, WeightFunction
 from wolf.numerics.jax_compat import with_own_arrays
 from wolf.numerics.precision import precision
-from wolf.numerics.pytree import PyTree, is_plain_function
+from wolf.numerics.pytree import PyTree, cast, is_plain_function
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel
 from wolf.statespace.bound_functions import num_arguments
 
@@ -60,7 +62,7 @@ def check_functions(model: Model, us: Any, dtype: str | None = "float64") -> Non
         checked += [("observe", model.observe, (size, columns), measured)]
         checked += [] if model.dynamics is None else [("dynamics", model.dynamics, (size, columns), size)]
     if isinstance(model, ParameterModel):
-        checked += [("observe", model.observe, (size, columns), None)]
+        checked += [("observe", model.observe, (size, columns), model.family.outputs)]
     if isinstance(model, LinearModel | StateSpaceModel) and model.residual is not None:
         checked += [("residual", model.residual, (measured, measured), measured)]
     for name, fn, sizes, wanted in checked:
@@ -77,6 +79,8 @@ def _check(name: str, fn: Callable, sizes: tuple[int, int | None], size: int | N
         size: of its result; None for any.
         dtype: precision.
     """
+    if dtype is not None and not validation.is_traced(*jax.tree.leaves(fn)):
+        fn = fn if is_plain_function(fn) else cast(fn, dtype)  # as the run does
     with precision(dtype) if dtype else _NoContext():
         kind = dtype or jnp.result_type(float)
         given = sizes[:1] if sizes[1] is None or num_arguments(fn) < 2 else sizes
@@ -97,6 +101,17 @@ def _check(name: str, fn: Callable, sizes: tuple[int, int | None], size: int | N
 _check_once = lru_cache(maxsize=MAX_CHECKED)(_check)
 
 
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn an error of JAX in a user's recorder, noise model or filter into a ValueError in words."""
+    try:
+        yield
+    except (TypeError, IndexError) as error:  # the base classes of JAX's errors about traced values
+        if not type(error).__module__.startswith("jax"):
+            raise
+        raise ValueError(_explanation("a function of the model, the method or save=", "", "", error)) from None
+
+
 class _NoContext:
     """Context that changes nothing."""
 
@@ -114,7 +129,7 @@ def check_weights(method: Filter, model: Model) -> None:
     """
     for weight, pooled in _own_weights(method):
         cov = _noise_cov(model) if pooled and model.obs_dim <= MAX_PROBED_COORDINATES else np.eye(1)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(weight)):
+        if validation.is_traced(*jax.tree.leaves(weight)):
             return  # its parameters are not known yet
         shape = cov.shape[0]
         check: Callable = _check_weight_once if is_plain_function(weight) else _check_weight

@@ -13,7 +13,7 @@ from jax import Array
 
 from wolf import native, validation
 from wolf.api import filter
-from wolf.execution import backend_selection, prepared, validate
+from wolf.execution import backend_selection, function_checks, prepared, validate
 from wolf.interfaces import Dtype, Filter, State, StepInfo
 from wolf.native.codegen.c_source import CSource
 from wolf.native.frontend.signature import flatten_model
@@ -126,7 +126,8 @@ def export_c(
     validate.check_functions(model, None if inputs is None else np.zeros((1, inputs)), dtype)
     try:
         given = flatten_model([adapted], chosen, dtype, update_first, inputs, FieldRecorder(tuple(report)))
-        step = trace(given.signature, given.parameters()[0])
+        with function_checks.explained():
+            step = trace(given.signature, given.parameters()[0])
     except native.UNSUPPORTED as error:
         raise ValueError(f"this filter cannot be written as C: {error}") from error
     source = CSource(step, name, dtype, inputs, validate.package_version())

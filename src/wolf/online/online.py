@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend_selection, prepared, validate
+from wolf.execution import backend_selection, function_checks, prepared, validate
 from wolf.execution.backend_selection import BackendOption
 from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
@@ -99,7 +99,8 @@ class Online:
         self._dtype = np.dtype(dtype)
         self._varies = bool(time_axes(model))
         self._requested = backend
-        self._stepper, choice = make_stepper(backend, pair, self._key, update_first, dtype, self._num_inputs)
+        with function_checks.explained():
+            self._stepper, choice = make_stepper(backend, pair, self._key, update_first, dtype, self._num_inputs)
         self.backend, self.backend_reason = str(choice.backend), choice.detail
         if state is not None:
             self.set_state(state)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from wolf import native
 from wolf.engine import scan
-from wolf.execution import backend_selection, validate
+from wolf.execution import backend_selection, function_checks, validate
 from wolf.execution.backend_selection import Backend, BackendChoice, Reason
 from wolf.execution.prepared import Pair
 from wolf.interfaces import Dtype, Filter, State
@@ -160,7 +160,7 @@ class XlaStepper:
             prepared = self._prepare(overridden_model(self.model, self.method, t, self.update_first, matrices))
         advance, params, layout = prepared
         extras = us if self.key is None else [*us, self.key]
-        with precision(self.dtype):
+        with precision(self.dtype), function_checks.explained():
             *self._packed, packed = advance(*params, *self._packed, value, *extras)
             return StepReport(np.asarray(packed), layout)
 
@@ -374,6 +374,8 @@ def overridden_model(model: Model, method: Filter, t: int, update_first: bool, m
     """Make the model of one step, with other matrices, adapted to the method."""
     changed = override(model, t, update_first, matrices)
     validate.resolve_method(method, changed)
+    if "observe" in matrices and not changed.takes_inputs:
+        validate.check_functions(changed, None)
     return validate.adapt_model(changed, method, 0)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend_selection, prepared, validate
+from wolf.execution import backend_selection, function_checks, prepared, validate
 from wolf.interfaces import Dtype, Filter
 from wolf.numerics.pytree import from_dict
 from wolf.online.bank import key_index, keyed_rows, serialization
@@ -80,7 +80,8 @@ class Bank:
                 f"a bank needs native code, which does not support this filter: {reason.detail}; use wolf.filter_many"
             )
         self._lock, self._stepper = RLock(), BankStepper(pair.adapted[0], self.method, dtype)
-        program = self._stepper.program(False, False)
+        with function_checks.explained():
+            program = self._stepper.program(False, False)
         self._code, self._states = program.code, StateTable(program.start)
         self.late = 0
         self.repeated = 0
