@@ -22,6 +22,7 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
+from wolf.execution.xla_batching import bounded
 from wolf.inference import weights
 from wolf.inference.filters import EnsembleFilter
 from wolf.inference.noise import Weighted
@@ -35,7 +36,7 @@ from wolf.statespace.bound_functions import num_arguments
 MAX_CHECKED = 256  # function objects that are remembered
 ROUNDING = 1e-6  # by which a weight may exceed [0, 1]
 RESIDUAL_SIZES = (0.0, 1e-3, 0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0, 1e3, 1e6)  # standard deviations of R
-MAX_PROBED_COORDINATES = 64  # of a measurement for whose weight matrices are made
+MAX_PROBED_COORDINATES = 100  # of a measurement; a weight is given two matrices of that size for each residual
 MAX_LINE_LENGTH = 80  # characters of a line of code in a message
 NUMPY_CALL = re.compile(r"\b(?:np|numpy|math)\.((?:linalg\.|random\.)?\w+)\(")
 PYTHON_CHOICE = re.compile(r"\b(?:if|while|and|or|not|assert|max|min|sorted|any|all|in)\b")
@@ -128,9 +129,9 @@ def check_weights(method: Filter, model: Model) -> None:
         model: whose measurements it weights.
     """
     for weight, pooled in _own_weights(method):
-        cov = _noise_cov(model) if pooled and model.obs_dim <= MAX_PROBED_COORDINATES else np.eye(1)
-        if validation.is_traced(*jax.tree.leaves(weight)):
-            return  # its parameters are not known yet
+        if validation.is_traced(*jax.tree.leaves(weight)) or (pooled and model.obs_dim > MAX_PROBED_COORDINATES):
+            continue  # its parameters are not known yet, or its matrices are large
+        cov = _noise_cov(model) if pooled else np.eye(1)
         shape = cov.shape[0]
         check: Callable = _check_weight_once if is_plain_function(weight) else _check_weight
         check(weight, shape, cov.tobytes())
@@ -205,6 +206,7 @@ def _residuals(size: int) -> np.ndarray:
     return np.array([sign * s * d for d in directions for s in RESIDUAL_SIZES for sign in (1.0, -1.0)]).T
 
 
+@bounded
 @jax.jit
 def _evaluate(noise: Weighted, residuals: Array, cov: Array) -> Array:
     """Evaluate a weight at many residuals, with an innovation covariance of 2 R."""
