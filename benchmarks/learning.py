@@ -116,8 +116,8 @@ def one_network(features: int, inner: int, steps: int, rounds: int) -> None:
         "WoLF, symmetric form": wolf.WoLF(wolf.IMQ(c=4.0), form="symmetric"),
         "WoLF, square root": wolf.WoLF(wolf.IMQ(c=4.0), form="sqrt"),
     }
-    runs = {name: partial(run, model, cast(method, "float32")) for name, method in methods.items()}
-    runs["WoLF, drifting"] = partial(run, drifting, cast(methods["WoLF-IMQ"], "float32"))
+    runs = {name: partial(run, model, method=cast(method, "float32")) for name, method in methods.items()}
+    runs["WoLF, drifting"] = partial(run, drifting, method=cast(methods["WoLF-IMQ"], "float32"))
     rival = adam(model, inner)
     runs[f"Adam, I = {inner}"] = lambda: rival(x, y)
     cubic = joseph(model)
@@ -158,9 +158,9 @@ def large_networks(sizes: tuple[int, ...], rounds: int, steps: int = 20) -> None
         width = size // 102
         model = cast(wolf.models.mlp(100, hidden=(width,), obs_var=0.1, prior_var=0.01), "float32")
         (x,), (y,) = data(100, steps)
-        run = partial(wolf.run_filter, model, ys=y, inputs=x, save=residuals)
+        run = partial(wolf.run_filter, model, y, inputs=x, save=residuals)
         ranks = {f"rank {rank}": wolf.LowRank(wolf.IMQ(c=4.0), rank=rank) for rank in (0, 5, 10)}
-        runs = {name: partial(run, cast(method, "float32")) for name, method in ranks.items()}
+        runs = {name: partial(run, method=cast(method, "float32")) for name, method in ranks.items()}
         rival = adam(model, 1)
         runs["Adam, I = 1"] = lambda rival=rival, x=x, y=y: rival(x, y)
         times = best_times(runs, max(1, rounds // 3))

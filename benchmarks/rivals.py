@@ -78,7 +78,7 @@ def times(rounds):
             method = cast(wolf.methods.make(name, **TUNED.get(name, {})), np.float64)
             fused = name not in DRAWN
             calls[name] = lambda method=method, fused=fused, name=name: wolf.run_filter(
-                model, method, ys, None, key if name in DRAWN else None, save="means", fused=fused
+                model, ys, method, None, key if name in DRAWN else None, save="means", fused=fused
             )
             jax.block_until_ready(calls[name]())
         for _ in range(rounds):

@@ -16,6 +16,7 @@ from wolf.runtime import signals as signals  # before all that takes long to imp
 if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the same for the interpreter
     from wolf import models, plots, simulate
     from wolf.api import filter, filter_chunks, filter_many, forecast, sample_paths, smooth
+    from wolf.api.pure import run_chunks, run_each, run_filter, run_many
     from wolf.beliefs import Gaussian
     from wolf.cleaning.frames import filter_frame
     from wolf.diagnostics import influence, metrics
@@ -23,7 +24,6 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
     from wolf.diagnostics.certificate import Certificate, certify
     from wolf.diagnostics.changepoints import Changepoints, changepoints
     from wolf.diagnostics.faults import explain
-    from wolf.engine.scan import run_chunks, run_each, run_filter, run_many
     from wolf.engine.step import init, step
     from wolf.fitting import Fit, fit, fit_ar1_noise, fit_many
     from wolf.fitting.select import Choice, choose
@@ -109,13 +109,13 @@ _MODULES = {  # public name of a module -> where it is
 
 _HOMES = {  # module -> the public names that it defines
     "wolf.api": "filter filter_chunks filter_many forecast sample_paths smooth",
+    "wolf.api.pure": "run_chunks run_each run_filter run_many",
     "wolf.beliefs": "Gaussian",
     "wolf.cleaning.frames": "filter_frame",
     "wolf.diagnostics.attack": "attack",
     "wolf.diagnostics.certificate": "Certificate certify",
     "wolf.diagnostics.changepoints": "Changepoints changepoints",
     "wolf.diagnostics.faults": "explain",
-    "wolf.engine.scan": "run_chunks run_each run_filter run_many",
     "wolf.engine.step": "init step",
     "wolf.fitting": "Fit fit fit_many fit_ar1_noise",
     "wolf.fitting.select": "Choice choose",

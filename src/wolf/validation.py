@@ -28,8 +28,15 @@ ADVICE_BY_KIND = {
 }  # by kind of a NumPy dtype
 
 
+def is_traced(*values: object) -> bool:
+    """Return whether one of the values is only known when a compiled program runs, as inside `jax.grad`."""
+    return any(isinstance(value, jax.core.Tracer) for value in values)
+
+
 def short_repr(value: object) -> str:
     """Return the repr of a value on one line, shortened."""
+    if isinstance(value, jax.core.Tracer):
+        return f"a traced value of shape {value.shape}: give a plain number, outside of jax.grad, jit and vmap"
     text = " ".join(repr(value).split())
     if len(text) <= MAX_REPR_LENGTH:
         return text
@@ -130,11 +137,28 @@ def callable_name(fn: Callable) -> str:
 
 
 def number(name: str, value: object) -> float:
-    """Return one finite number."""
+    """Return one finite number; a traced one as it is."""
     array = number_array(name, value)
-    if array.ndim or not np.isfinite(array) or isinstance(value, bool | np.bool_):
+    if is_traced(array) and not array.ndim:
+        return array  # type: ignore[no-any-return]
+    if array.ndim or is_traced(array) or not np.isfinite(array) or isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be one finite number; got {short_repr(value)}")
     return float(array)
+
+
+def known_number(name: str, value: object) -> float:
+    """Return one finite number that determines the shape or the form of a model, and so must not be traced."""
+    if is_traced(value):
+        raise ValueError(f"{name} must be one finite number; got {short_repr(value)}")
+    return number(name, value)
+
+
+def fraction(name: str, value: object) -> float:
+    """Return a number strictly between 0 and 1; a traced one as it is."""
+    found = number(name, value)
+    if not is_traced(found) and not 0 < found < 1:
+        raise ValueError(f"{name} must be between 0 and 1; got {value!r}")
+    return found
 
 
 def nonempty(name: str, value: object) -> Any:
@@ -165,7 +189,7 @@ def positive(name: str, value: object, needed: bool = False) -> None:
 def positive_number(name: str, value: object) -> float:
     """Return one positive, finite number."""
     found = number(name, value)
-    if found <= 0:
+    if not is_traced(found) and found <= 0:
         raise ValueError(f"{name} must be positive; got {short_repr(value)}")
     return found
 
@@ -287,6 +311,8 @@ def variances(**values: object) -> None:
     """Check variances; only `obs_var` must not be zero."""
     for name, value in values.items():
         found = number_array(name, value)
+        if is_traced(found) and found.ndim == 0:
+            continue
         if found.ndim != 0 or not np.isfinite(found) or found < 0 or (name == "obs_var" and found == 0):
             kind = "a positive number" if name == "obs_var" else "a number of at least 0"
             raise ValueError(f"{name} is a variance and must be {kind}; got {short_repr(value)}")
@@ -294,12 +320,12 @@ def variances(**values: object) -> None:
 
 def matrix(name: str, value: Array | None, shape: tuple[int, int]) -> None:
     """Check the shape of a matrix that may have a leading time axis, and that it is finite."""
-    if value is None or isinstance(value, jax.core.Tracer):
+    if value is None:
         return
     if value.ndim not in (2, 3) or value.shape[-2:] != shape:
         wanted = f"{shape} or (T, {shape[0]}, {shape[1]})"
         raise ValueError(f"{name} must have shape {wanted}; got {value.shape}.{_hint(value, shape)}")
-    if not np.all(np.isfinite(value)):
+    if not is_traced(value) and not np.all(np.isfinite(value)):
         raise ValueError(f"{name} must be finite; got NaN or inf in it")
 
 
@@ -352,9 +378,7 @@ def model(prior: Any, dynamics_cov: Array, obs_cov: Array, names: tuple[str, str
         raise ValueError(
             f"the prior mean must have shape (D,); got {np.shape(prior.mean)}. One column? Use mean.ravel()"
         )
-    if isinstance(prior.mean, jax.core.Tracer):
-        return
-    if not np.all(np.isfinite(prior.mean)):
+    if not is_traced(prior.mean) and not np.all(np.isfinite(prior.mean)):
         raise ValueError("the prior mean must be finite; got NaN or inf in it")
     size = prior.mean.shape[0]
     covariance(names[2], prior.cov, size, diagonal=diagonal)
@@ -368,7 +392,13 @@ def model(prior: Any, dynamics_cov: Array, obs_cov: Array, names: tuple[str, str
 
 def measurements(ys: object, size: int, dims: int = 2) -> np.ndarray:
     """Return measurements as a float array (T, M), or (B, T, M) for `dims=3`; masked entries become NaN."""
-    array = data_array("ys", ys)
+    if is_traced(ys):
+        raise ValueError("ys is traced by jax.jit, grad or vmap; inside of JAX programs use wolf.run_filter")
+    return measurement_rows(data_array("ys", ys), size, dims)
+
+
+def measurement_rows(array: Any, size: int, dims: int = 2) -> Any:
+    """Check the shape of measurements, (T, M) or (B, T, M) for `dims=3`; the axis of one coordinate may be left out."""
     if array.ndim == dims - 1 and size == 1:
         array = array[..., None]
     if array.ndim != dims or array.shape[-1] != size:
@@ -415,12 +445,10 @@ def inputs(us: npt.ArrayLike | None, steps: int, model: Any, series: int | None 
         raise ValueError(f"inputs must have one row for each of the {steps} steps; got shape {np.shape(us)}")
     if array.ndim == 3 and len(array) != series:
         raise ValueError(f"inputs must have one block for each of the {series} series; got shape {np.shape(us)}")
-    if model.linear and array.shape[-1] != model.B.shape[-1]:
-        raise ValueError(f"inputs must have {model.B.shape[-1]} columns to match B; got shape {np.shape(us)}")
-    features = None if model.linear else getattr(model.observe, "features", None)  # a function may state them
-    if isinstance(features, int) and array.shape[-1] != features:
-        raise ValueError(f"inputs must have {features} columns, the model's features; got shape {np.shape(us)}")
-    if not np.all(np.isfinite(array)):
+    if model.input_dim not in (None, array.shape[-1]):
+        why = "to match B" if model.linear else "the number that the model states"
+        raise ValueError(f"inputs must have {model.input_dim} columns, {why}; got shape {np.shape(us)}")
+    if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
         raise ValueError("inputs must be finite; missing inputs are not supported: fill them in")
     return array
 

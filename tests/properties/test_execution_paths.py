@@ -71,7 +71,7 @@ def by_steps(model, method, ys, us, update_first):
 
 def by_chunks(model, method, ys, us, update_first):
     pieces = zip(np.split(ys, CUTS), np.split(us, CUTS), strict=True)
-    saved = [saved for _, saved in wolf.run_chunks(model, method, pieces, save="all", update_first=update_first)]
+    saved = [saved for _, saved in wolf.run_chunks(model, pieces, method, save="all", update_first=update_first)]
     return (np.concatenate([part[name] for part in saved]) for name in ("means", "covs", "weights"))
 
 
@@ -82,7 +82,7 @@ def by_door_chunks(model, method, ys, us, update_first):
 
 
 def by_scan(model, method, ys, us, update_first):
-    _, saved = wolf.run_filter(model, method, ys, us, update_first=update_first)
+    _, saved = wolf.run_filter(model, ys, method, us, update_first=update_first)
     return (saved[name] for name in ("means", "covs", "weights"))
 
 
@@ -225,9 +225,9 @@ def test_threads_share_the_series_out_without_a_trace(own):
 
 def test_run_many_has_the_series_last(varying, us, x64):
     ys = series(3)
-    state, saved = wolf.run_many(varying, wolf.WoLF(), ys, us)
+    state, saved = wolf.run_many(varying, ys, wolf.WoLF(), us)
     for i in range(3):
-        one_state, one = wolf.run_filter(varying, wolf.WoLF(), ys[i], us)
+        one_state, one = wolf.run_filter(varying, ys[i], wolf.WoLF(), us)
         assert_close(1e-10, **{name: (saved[name][..., i], one[name]) for name in EVERYTHING})
         assert_close(1e-10, mean=(state.mean[..., i], one_state.mean), cov=(state.cov[..., i], one_state.cov))
 

@@ -195,7 +195,7 @@ def test_missing_coordinates_have_no_gradient(x64):
     ys = oracle.random_data(10, 6, missing=0.3)
 
     def total(ys):
-        return wolf.run_filter(model, method, ys)[1]["means"].sum()
+        return wolf.run_filter(model, ys, method)[1]["means"].sum()
 
     gradient = np.asarray(jax.grad(total)(jnp.asarray(ys)))
     np.testing.assert_array_equal(gradient[np.isnan(ys)], 0.0)

@@ -155,7 +155,7 @@ def test_gradients_match_finite_differences(name, tracking, ys, x64):
     def loss(parameters):
         log_q, log_r, method = parameters
         changed = scaled(model, jnp.exp(log_q), jnp.exp(log_r))
-        final, saved = wolf.run_filter(changed, method, ys[:, : model.obs_dim], save="final")
+        final, saved = wolf.run_filter(changed, ys[:, : model.obs_dim], method, save="final")
         return jnp.sum(final.mean) + jnp.sum(final.cov) + 1e-3 * jnp.sum(saved["log_liks"])
 
     def slope(q, r, c, step=1e-5):
@@ -183,7 +183,7 @@ def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, series, dtype, tr
     model, method, data = jax.tree.map(jnp.asarray, cast((tracking, hyper(name), ys), dtype))
     run, data = (wolf.run_filter, data) if series is None else (wolf.run_many, jnp.stack([data] * series))
     with jax.numpy_dtype_promotion("strict"):
-        shapes = jax.eval_shape(run, model, method, data)
+        shapes = jax.eval_shape(run, model, data, method)
     assert {leaf.dtype.name for leaf in jax.tree.leaves(shapes)} == {dtype, "int32", "bool"}
 
 
@@ -193,7 +193,7 @@ def test_one_series_is_broadcast_nowhere_by_accident(name, tracking, ys, x64):
     if name in SIZES_TRAIL:
         pytest.skip("scale-mixture components are broadcast on purpose")
     with jax.numpy_rank_promotion("raise"):
-        final, _ = jax.eval_shape(wolf.run_filter, *jax.tree.map(jnp.asarray, (tracking, hyper(name), ys)))
+        final, _ = jax.eval_shape(wolf.run_filter, *jax.tree.map(jnp.asarray, (tracking, ys, hyper(name))))
     assert final.t.shape == ()
 
 

@@ -210,5 +210,5 @@ def the_pure_core() -> None:
     method = wolf.KF()
     state = wolf.init(level, method)
     state, _ = wolf.step(level, method, state, jnp.zeros(1))
-    wolf.run_filter(level, method, jnp.zeros((5, 1)))
-    wolf.run_many(level, method, jnp.zeros((2, 5, 1)))
+    wolf.run_filter(level, jnp.zeros((5, 1)), method)
+    wolf.run_many(level, jnp.zeros((2, 5, 1)), method)

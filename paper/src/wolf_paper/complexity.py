@@ -79,7 +79,7 @@ def run_part(task: Task) -> Rows:
         for turn in range(config.rounds + 1):
             for name, engine in engines.items():
                 start = time.process_time()
-                jax.block_until_ready(scan.run_filter(*engine, ys, inputs, save=_last))
+                jax.block_until_ready(scan.run_filter(engine[0], ys, engine[1], inputs, save=_last))
                 if turn:  # the first one compiles
                     best[name] = min(best[name], (time.process_time() - start) / steps)
             task.tell(turn + 1, config.rounds + 1)

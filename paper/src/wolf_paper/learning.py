@@ -283,7 +283,7 @@ def time_trials(
                     shown = (trial.clean if name == CLEAN else trial.targets)[0]
                     start = time.process_time()
                     _, kept = jax.block_until_ready(
-                        scan.run_filter(*engine, shown[:, None], trial.features[0], save=residual)
+                        scan.run_filter(engine[0], shown[:, None], engine[1], trial.features[0], save=residual)
                     )
                     if turn or number:  # the very first turn compiles
                         best[name] = min(best[name], (time.process_time() - start) / len(shown))

@@ -68,7 +68,7 @@ def pif(
 def _pif(model: Model, method: Filter, ys: Array, errors: Array) -> Array:
     before = method.init(model, None)
     if len(ys) > 1:
-        before, _ = scan.run_filter(model, method, ys[:-1], save="final")
+        before, _ = scan.run_filter(model, ys[:-1], method, save="final")
 
     def posterior(y: Array) -> Gaussian:
         after, _ = scan.step(model, method, before, y)

@@ -75,8 +75,8 @@ class SeriesInput(NamedTuple):
 @partial(jax.jit, static_argnames=("save", "update_first", "fused"))
 def run_filter(
     model: Model,
-    method: Filter[StateT],
     ys: Array,
+    method: Filter[StateT],
     inputs: Array | None = None,
     key: Array | None = None,
     *,
@@ -91,8 +91,8 @@ def run_filter(
 
     Args:
         model: from `wolf.statespace`.
-        method: a filter, from `wolf.methods`.
         ys: (T, M), NaN where missing.
+        method: a filter, from `wolf.methods`.
         inputs: (T, U).
         key: for filters that draw random numbers.
         state: the state to continue from; default: the prior.
@@ -113,8 +113,8 @@ def run_filter(
 @partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
 def run_many(
     model: Model,
-    method: Filter[StateT],
     ys: Array,
+    method: Filter[StateT],
     inputs: Array | None = None,
     key: Array | None = None,
     *,
@@ -129,8 +129,8 @@ def run_many(
 
     Args:
         model: one for all series, or with a leading series axis on every leaf if `per_series_model`.
-        method: a filter, from `wolf.methods`.
         ys: (B, T, M).
+        method: a filter, from `wolf.methods`.
         inputs: (T, U) for all series, or (B, T, U).
         key: split over the series.
         state: the states to continue from, (B, ...); the clock `t` is one number if it is the same for all, which lets
@@ -157,8 +157,8 @@ def run_many(
 @partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
 def run_each(
     model: Model,
-    method: Filter[StateT],
     ys: Array,
+    method: Filter[StateT],
     inputs: Array | None = None,
     key: Array | None = None,
     *,
@@ -198,8 +198,8 @@ def series_last(model: Model, method: Filter, per_series_model: bool = False) ->
 
 def run_chunks(
     model: Model,
-    method: Filter[StateT],
     chunks: Iterable[Array | tuple[Array, Array]],
+    method: Filter[StateT],
     *,
     key: Array | None = None,
     state: StateT | None = None,
@@ -211,8 +211,8 @@ def run_chunks(
 
     Args:
         model: from `wolf.statespace`.
-        method: a filter, from `wolf.methods`.
         chunks: arrays (t, M), or pairs of them with inputs (t, U). Equal lengths compile once.
+        method: a filter, from `wolf.methods`.
         key: for filters that draw random numbers.
         state: the state to continue from; default: the prior.
         save: as in `run_filter`.
@@ -228,7 +228,7 @@ def run_chunks(
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
         where = {"state": state, "u_before": before}
         state, saved = run_filter(
-            model, method, ys, inputs, key, **where, save=save, update_first=update_first, fused=fused
+            model, ys, method, inputs, key, **where, save=save, update_first=update_first, fused=fused
         )
         before = None if inputs is None else inputs[-1]
         yield state, saved

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from wolf import native, validation
-from wolf.execution import backend_selection, validate
+from wolf.execution import backend_selection, function_checks, validate
 from wolf.execution.backend_selection import BackendChoice
 from wolf.execution.xla_batching import bound_programs, run_one, run_series
 from wolf.inference import registry
@@ -131,7 +131,9 @@ class Prepared:
         save, order = self.options.save, self.options.update_first
         with precision(dtype):
             pair = cast(self.pair.adapted[0], dtype), cast(self.pair.method, dtype)
-            return run_one(*pair, ys, us, as_key(key), state=state, u_before=u_before, save=save, update_first=order)
+            how = {"state": state, "u_before": u_before, "save": save, "update_first": order}
+            with function_checks.explained():
+                return run_one(*pair, ys, us, as_key(key), **how)
 
     def run_many(
         self,
@@ -163,7 +165,8 @@ class Prepared:
         how = {"save": self.options.save, "update_first": self.options.update_first, "per_series_model": per_series}
         bound_programs()
         pair = cast(stacked, dtype), cast(self.pair.method, dtype)
-        return run_series(*pair, ys, us, key, lengths, dtype, threads, how, **start)
+        with function_checks.explained():
+            return run_series(*pair, ys, us, key, lengths, dtype, threads, how, **start)
 
 
 def resolve(models: Model | Sequence[Model], method: str | Filter | None, key: Key | None) -> Pair:
@@ -178,6 +181,10 @@ def resolve(models: Model | Sequence[Model], method: str | Filter | None, key: K
     given: Any = tuple(models) if per_series else (models,)  # type: ignore[arg-type]
     for each in given:
         validate.check_model(each)
+    if validation.is_traced(*jax.tree.leaves(given)):
+        raise ValueError(
+            "the model holds values that jax.jit, grad or vmap trace; inside of JAX programs use wolf.run_filter"
+        )
     found = validate.resolve_method(method, given[0])
     return Pair(found, given, tuple(validate.adapt_model(each, found, key) for each in given), per_series)
 
@@ -195,7 +202,7 @@ def prepare(pair: Pair, options: RunOptions, us: np.ndarray | None, key: Key | N
     """
     validate.check_options(options.dtype, options.save, options.update_first)
     for model in pair.models:
-        validate.check_functions(model, us)
+        function_checks.check_functions(model, us, options.dtype)
     validation.choice("backend", options.backend, backend_selection.BACKEND_OPTIONS)
     varying = any(time_axes(model) for model in pair.models)
     first, large = pair.models[0], validate.bytes_per_row(pair.adapted[0], options.save, options.dtype, pair.method)
@@ -205,7 +212,8 @@ def prepare(pair: Pair, options: RunOptions, us: np.ndarray | None, key: Key | N
     inputs = None if us is None else us.shape[-1]
     recorder = options.save if options.recorder is None else options.recorder
     how = options.dtype, options.update_first, inputs, recorder, key
-    program, choice = backend_selection.compile_filter(options.backend, pair.adapted, pair.method, *how)
+    with function_checks.explained():
+        program, choice = backend_selection.compile_filter(options.backend, pair.adapted, pair.method, *how)
     return dataclasses.replace(ready, program=program, choice=choice, settings=_settings(pair, options, choice))
 
 

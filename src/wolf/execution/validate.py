@@ -8,6 +8,8 @@ import numpy as np
 
 from wolf import validation
 from wolf.engine.recorders import RECORDERS
+from wolf.execution.function_checks import check_functions as check_functions
+from wolf.execution.function_checks import check_weights
 from wolf.inference import registry
 from wolf.inference.filters import ErrorState, GaussianFilter
 from wolf.interfaces import Filter, Key, Save, is_a
@@ -40,6 +42,7 @@ def resolve_method(method: str | Filter | None, model: Model) -> Filter:
         words = 'use method="EKF", or leave it out for the robust one' if method.linearization else "use another method"
         name = "KF" if method.linearization else type(method).__name__
         raise ValueError(f"{name} needs a linear model; for functions {words}")
+    check_weights(method, model)
     return (_around_error(method) if is_curved(model) else method).suited(model)
 
 
@@ -106,33 +109,6 @@ def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> 
                 f"{name} has {length} time steps, but {verb} up to step {steps} needs {needed}; use a model whose "
                 "arrays (or times) have that many"
             )
-
-
-def check_functions(model: Model, us: np.ndarray | None) -> None:
-    """Trace the functions of a model once, so that a mistake in them raises a readable error.
-
-    Args:
-        model: whose functions are checked.
-        us: inputs, (..., U).
-    """
-    x, y = (jax.ShapeDtypeStruct((size,), np.float32) for size in (model.state_dim, model.obs_dim))
-    u = None if us is None else jax.ShapeDtypeStruct(us.shape[-1:], np.float32)
-    checked = []
-    if not model.linear:
-        checked += [("observe", model.obs_dim, lambda x, u: model.projection(u)(x), (x, u))]
-        checked += [("dynamics", model.state_dim, lambda x, u: model.transition(u)(x), (x, u))]
-    if model.residual is not None:
-        checked += [("residual", model.obs_dim, model.residual, (y, y))]
-    for name, size, fn, arguments in checked:
-        try:
-            shape = jax.eval_shape(fn, *arguments).shape
-        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
-            raise ValueError(
-                f"{name} must be written for JAX: with jax.numpy instead of numpy or math, as jnp.sin, and with "
-                f"jnp.where instead of if; it says: {str(error).splitlines()[0]}"
-            ) from error
-        if shape != (size,):
-            raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 
 
 def bytes_per_row(model: Model, save: Save, dtype: str, method: Filter) -> int:

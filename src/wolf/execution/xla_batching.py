@@ -203,7 +203,7 @@ def run_one(
     plain = method.linearization is not None and max(model.state_dim, model.obs_dim) <= SMALL
 
     def attempt(**fused: bool) -> PyTree:
-        arguments, rest = (model, method, ys, us, key), options | fused
+        arguments, rest = (model, ys, method, us, key), options | fused
         return to_numpy(scan.run_filter(*arguments, **rest)) if plain else call(scan.run_filter, *arguments, **rest)
 
     final, saved = _in_one_kernel(attempt)
@@ -268,7 +268,7 @@ def run_series(
             some = jax.tree.map(lambda leaf: leaf[rows[i]], model) if per_series else model
             inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
             seed = None if key is None else jax.random.fold_in(as_key(key), i)
-            arguments = (some, method, padded[i * size : (i + 1) * size], inputs, seed)
+            arguments = (some, padded[i * size : (i + 1) * size], method, inputs, seed)
             begin = jax.tree.map(lambda leaf: leaf[rows[i]], {"state": state, "u_before": u_before})
             final, saved = _series_first(one_by_one, *arguments, lengths=lengths[rows[i]], **begin, **options)
             return final, jax.tree.map(lambda array: array[:, :steps], saved)

@@ -158,7 +158,7 @@ def _score_candidates(model: Model, candidates: PyTree, ys: Array, us: Array | N
     count = jax.vmap(preprocess)(ys).num_observed
 
     def score_one(method: Filter) -> Array:
-        _, (nis, log_density) = scan.run_filter(model, method, ys, us, save=_record_score, update_first=update_first)
+        _, (nis, log_density) = scan.run_filter(model, ys, method, us, save=_record_score, update_first=update_first)
         return student_score.log_student(log_density, nis, count).sum()
 
     return jax.lax.map(score_one, candidates)

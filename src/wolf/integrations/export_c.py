@@ -13,13 +13,13 @@ from jax import Array
 
 from wolf import native, validation
 from wolf.api import filter
-from wolf.execution import backend_selection, prepared, validate
+from wolf.execution import backend_selection, function_checks, prepared, validate
 from wolf.interfaces import Dtype, Filter, State, StepInfo
 from wolf.native.codegen.c_source import CSource
 from wolf.native.frontend.signature import flatten_model
 from wolf.native.frontend.trace import trace
 from wolf.runtime import checkpoints
-from wolf.statespace import LinearModel, Model, time_axes
+from wolf.statespace import Model, time_axes
 
 REPORT_FIELDS = ("weight", "outlier", "residual", "nis", "log_likelihood", "outlier_probability", "inflation")
 SELF_TEST_STEPS = 64
@@ -118,10 +118,16 @@ def export_c(
     reason = backend_selection.unsupported_reason("native", model, chosen, None)
     if reason is not None:
         raise ValueError(f"this filter cannot be written as C: {reason.detail}")
-    inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
+    inputs = model.input_dim
+    if model.takes_inputs and inputs is None:
+        raise ValueError(
+            "export_c needs the number of inputs of f(x, u): state it in the model, as StateSpaceModel(..., inputs=2)"
+        )
+    validate.check_functions(model, None if inputs is None else np.zeros((1, inputs)), dtype)
     try:
         given = flatten_model([adapted], chosen, dtype, update_first, inputs, FieldRecorder(tuple(report)))
-        step = trace(given.signature, given.parameters()[0])
+        with function_checks.explained():
+            step = trace(given.signature, given.parameters()[0])
     except native.UNSUPPORTED as error:
         raise ValueError(f"this filter cannot be written as C: {error}") from error
     source = CSource(step, name, dtype, inputs, validate.package_version())

@@ -132,7 +132,7 @@ class _OnlineNetwork(BaseEstimator):
             state = scan.init(model, method) if state is None else state
             for start, end in pairwise(edges):
                 block = slice(start, end)
-                state, saved = scan.run_filter(model, method, targets[block], rows[block], state=state, save=_record)
+                state, saved = scan.run_filter(model, targets[block], method, rows[block], state=state, save=_record)
                 parts.append(saved)
             self.state_ = to_numpy(state)
             return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}

@@ -8,6 +8,7 @@ other change.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +18,8 @@ from numpy.typing import ArrayLike
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.interfaces import Number
-from wolf.numerics.pytree import function, pytree, static
+from wolf.models.discretization import block_diagonal
+from wolf.numerics.pytree import array_module, function, pytree, static
 from wolf.statespace import LinearModel, StateSpaceModel, is_curved
 from wolf.statespace.bound_functions import call, num_arguments
 
@@ -45,13 +47,14 @@ def with_ar1_noise(
         raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.short_repr(model)}")
     for name, value in (("phi", phi), ("share", share)):
         number = validation.positive_number(name, value)
-        if number >= 1.0:
+        if not validation.is_traced(number) and number >= 1.0:
             raise ValueError(f"{name} must be below 1; got {number:g}")
     noise = _matrix(model.obs_cov)
     stationary_cov, shock_cov = share * noise, share * (1.0 - phi**2) * noise
     first = stationary_cov if stationary_cov.ndim == 2 else stationary_cov[0]
     prior = Gaussian(
-        np.concatenate([model.prior.mean, np.zeros(model.obs_dim)]), _block_diagonal(_matrix(model.prior.cov), first)
+        array_module(model.prior.mean).concatenate([model.prior.mean, np.zeros(model.obs_dim)]),
+        _blocks(_matrix(model.prior.cov), first),
     )
     if isinstance(model, StateSpaceModel):
         if is_curved(model):
@@ -59,10 +62,11 @@ def with_ar1_noise(
         return StateSpaceModel(
             _augmented(model.dynamics, phi, model.state_dim),
             _augmented(model.observe, None, model.state_dim),
-            _block_diagonal(_matrix(model.dynamics_cov), shock_cov),
+            _blocks(_matrix(model.dynamics_cov), shock_cov),
             (1.0 - share) * noise,
             prior,
             model.residual,
+            model.inputs,
         )
     return _augmented_linear(model, phi, shock_cov, (1.0 - share) * noise, prior)
 
@@ -75,11 +79,12 @@ def _augmented_linear(
     noise_rows = np.broadcast_to(np.eye(size), (*model.H.shape[:-2], size, size))
     inputs = model.B
     if inputs is not None:
-        inputs = np.concatenate([inputs, np.zeros((*inputs.shape[:-2], size, inputs.shape[-1]))], axis=-2)
+        blank = np.zeros((*inputs.shape[:-2], size, inputs.shape[-1]))
+        inputs = array_module(inputs).concatenate([inputs, blank], axis=-2)
     augmented = LinearModel(
-        _block_diagonal(dynamics, phi * np.eye(size)),
-        np.concatenate([model.H, noise_rows], axis=-1),
-        _block_diagonal(model.Q, shock_cov),
+        _blocks(dynamics, phi * np.eye(size)),
+        array_module(model.H).concatenate([model.H, noise_rows], axis=-1),
+        _blocks(model.Q, shock_cov),
         white_cov,
         *prior,
         B=inputs,
@@ -93,8 +98,8 @@ def _augmented_linear(
         correlation = phi ** (times / model.step_time)
         dynamics, noise = model.over(times)
         return (
-            _block_diagonal(dynamics, correlation[:, None, None] * np.eye(size)),
-            _block_diagonal(noise, (1.0 - correlation**2)[:, None, None] * stationary_cov),
+            _blocks(dynamics, correlation[:, None, None] * np.eye(size)),
+            _blocks(noise, (1.0 - correlation**2)[:, None, None] * stationary_cov),
         )
 
     return augmented.with_motion(motion, model.step_time)
@@ -140,15 +145,10 @@ def _augmented(fn: Callable | None, phi: float | None, size: int) -> _Augmented:
 
 def _matrix(cov: ArrayLike) -> np.ndarray:
     """Return a covariance matrix, from a matrix or variances."""
-    cov = np.asarray(cov)
-    return cov if cov.ndim > 1 else np.diag(cov)
+    array: Any = cov if validation.is_traced(cov) else np.asarray(cov)
+    return array if array.ndim > 1 else array_module(array).diag(array)  # type: ignore[no-any-return]
 
 
-def _block_diagonal(one: ArrayLike, other: ArrayLike) -> np.ndarray:
-    """Build a block-diagonal matrix of two blocks, either of which may have a time axis."""
-    one, other = np.asarray(one), np.asarray(other)
-    lead = np.broadcast_shapes(one.shape[:-2], other.shape[:-2])
-    n, m = one.shape[-1], other.shape[-1]
-    whole = np.zeros((*lead, n + m, n + m), np.result_type(one, other))
-    whole[..., :n, :n], whole[..., n:, n:] = one, other
-    return whole
+def _blocks(*matrices: Any) -> np.ndarray:
+    """Build a block-diagonal matrix, any block of which may have a time axis."""
+    return block_diagonal(list(matrices))

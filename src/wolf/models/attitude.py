@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.interfaces import Number
+from wolf.models.discretization import diagonal
 from wolf.numerics.pytree import pytree
 from wolf.statespace import StateSpaceModel
 
@@ -57,15 +58,13 @@ def attitude(
         validation.positive_number(name, value)
     references = {"gravity": validation.finite("gravity", gravity), "field": validation.finite("field", field)}
     for name, value in references.items():
-        if value.shape != (3,) or not np.any(value):
+        if value.shape != (3,) or not (validation.is_traced(value) or np.any(value)):
             raise ValueError(f"{name} must be a vector in world axes, of shape (3,) and not zero; got {value!r}")
-    if not np.any(np.cross(references["gravity"], references["field"])):
+    if not validation.is_traced(*references.values()) and not np.any(np.cross(*references.values())):
         raise ValueError("field must not be parallel to gravity: a rotation around both would not be observable")
     prior = Gaussian(*validation.prior(prior, 6))
-    noise = np.diag([gyro_var * dt**2] * 3 + [bias_var] * 3)
-    return StateSpaceModel(
-        GyroDynamics(dt), ReferenceVectors(**references), noise, np.diag([accel_var] * 3 + [mag_var] * 3), prior
-    )
+    noise, obs_cov = diagonal([gyro_var * dt**2] * 3 + [bias_var] * 3), diagonal([accel_var] * 3 + [mag_var] * 3)
+    return StateSpaceModel(GyroDynamics(dt), ReferenceVectors(**references), noise, obs_cov, prior, inputs=3)
 
 
 @pytree

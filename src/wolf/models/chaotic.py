@@ -87,9 +87,13 @@ def lorenz96(
     validation.choice("noise", noise, NOISES)
     validation.variances(noise_std=noise_std)
     flow = Lorenz96(forcing)
-    step = NoisyForcing(flow, dt, noise_std) if noise == "forcing" and noise_std > 0 else RungeKutta(flow, dt, 1)
+    step = (
+        NoisyForcing(flow, dt, noise_std)
+        if noise == "forcing" and (validation.is_traced(noise_std) or noise_std > 0)
+        else RungeKutta(flow, dt, 1)
+    )
     if prior is None:
-        prior = Gaussian(np.full(dim, float(forcing)) + 0.01 * np.eye(1, dim)[0], np.full(dim, INITIAL_VARIANCE))
+        prior = Gaussian(forcing * np.ones(dim) + 0.01 * np.eye(1, dim)[0], np.full(dim, INITIAL_VARIANCE))
     added = (dt * noise_std) ** 2 if noise == "forcing" else dt * noise_std**2
     return _fully_measured(step, dim, added, obs_var, prior)
 
@@ -118,7 +122,7 @@ def kuramoto_sivashinsky(
         prior: belief about the state at time 0; default: a state on the attractor, with variance 0.001.
     """
     for name, value in (("dt", dt), ("length", length)):
-        validation.positive_number(name, value)
+        validation.positive_number(name, validation.known_number(name, value))
     validation.count("steps", steps)
     if validation.integer("dim", dim, least=8) % 2:
         raise ValueError(f"dim must be an even whole number of at least 8; got {dim!r}")
@@ -168,7 +172,8 @@ def linear_advection(
     indices = tuple(int(index) for index in np.arange(num_observed) * dim // num_observed)
     validation.variances(dynamics_var=dynamics_var, obs_var=obs_var)
     step = Shift(damping, shift)
-    return StateSpaceModel(step, Selection(indices), np.full(dim, dynamics_var), np.full(num_observed, obs_var), prior)
+    variances = dynamics_var * np.ones(dim), obs_var * np.ones(num_observed)
+    return StateSpaceModel(step, Selection(indices), *variances, prior)
 
 
 @pytree
@@ -302,7 +307,8 @@ def runge_kutta(flow: Callable, x: Array, dt: Number, perturbation: Array | floa
 def _fully_measured(step: Callable, size: int, dynamics_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
     validation.variances(dynamics_var=dynamics_var, obs_var=obs_var)
     prior = Gaussian(*validation.prior(prior, size, variances=True))
-    return StateSpaceModel(step, all_states, np.full(size, float(dynamics_var)), np.full(size, float(obs_var)), prior)
+    ones = np.ones(size)
+    return StateSpaceModel(step, all_states, dynamics_var * ones, obs_var * ones, prior)
 
 
 def _spin_up(step: Callable, x: np.ndarray, count: int) -> np.ndarray:

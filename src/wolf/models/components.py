@@ -7,7 +7,7 @@ components; `structural` adds them. A variance that is not given is free: to be 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,7 @@ from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.models import discretization
 from wolf.models.discretization import Motion
+from wolf.numerics.pytree import array_module
 
 MAX_SEASONAL_STATES = 4_000  # of a full pattern, whose matrices have the square of that number of entries
 SUGGESTED_HARMONICS = 3  # proposed instead of a full pattern: enough for a smooth one
@@ -75,7 +76,8 @@ class Part(NamedTuple):
         free = [name for name, value in self.variances.items() if value is None]
         if free:
             raise ValueError(f"{', '.join(free)} of {self.name} is free; set a value first")
-        return np.asarray(sum(self.variances[name] * noise(None) for name, noise in self.noise.items()))
+        total: Any = sum(self.variances[name] * noise(None) for name, noise in self.noise.items())
+        return total if validation.is_traced(total) else np.asarray(total)
 
 
 def level(var: float | None = None) -> Part:
@@ -122,8 +124,7 @@ def damped_trend(damping: float, level_var: float | None = None, slope_var: floa
         >>> damped_trend(0.5, 0.1, 0.01).F.tolist()
         [[1.0, 0.5], [0.0, 0.5]]
     """
-    if not 0 < validation.number("damping", damping) < 1:
-        raise ValueError(f"damping must be between 0 and 1; got {damping!r}")
+    damping = validation.fraction("damping", damping)
     noise = {
         "level_var": discretization.linear_growth(np.diag([1.0, 0.0])),
         "slope_var": discretization.damped_slope_noise(damping),
@@ -143,8 +144,7 @@ def ar_noise(damping: float, var: float | None = None) -> Part:
         >>> ar_noise(0.5, 3.0).prior.cov.tolist()
         [[4.0]]
     """
-    if not 0 < validation.number("damping", damping) < 1:
-        raise ValueError(f"damping must be between 0 and 1; got {damping!r}")
+    damping = validation.fraction("damping", damping)
 
     def stationary_prior(var: float) -> Gaussian:
         return Gaussian(np.zeros(1), var / (1 - damping**2) * np.eye(1))
@@ -170,7 +170,7 @@ def seasonal(period: float, var: float | None = None, harmonics: int | None = No
         ((11, 11), (4, 4))
     """
     known = _known(seasonal_var=var)
-    period = validation.number("period", period)
+    period = validation.known_number("period", period)
     period = int(period) if period == int(period) else period
     if period < 2:
         raise ValueError(f"period must be a number of steps of at least 2; got {period!r}")
@@ -194,9 +194,10 @@ def cycle(period: float, var: float | None = None, damping: float = 1.0) -> Part
             distribution.
     """
     known = _known(cycle_var=var)
-    if not 2 < validation.number("period", period) < np.inf:
+    traced_period, traced_damping = validation.is_traced(period), validation.is_traced(damping)
+    if not 2 < (3.0 if traced_period else validation.number("period", period)) < np.inf:
         raise ValueError(f"period must be a number of steps above 2; got {period!r}")
-    if not 0 < validation.number("damping", damping) <= 1:
+    if not traced_damping and not 0 < validation.number("damping", damping) <= 1:
         raise ValueError(f"damping must be above 0 and at most 1; got {damping!r}")
     stationary_prior = partial(_stationary_cycle, damping)
     move, noise = (
@@ -204,7 +205,7 @@ def cycle(period: float, var: float | None = None, damping: float = 1.0) -> Part
         {"cycle_var": discretization.damped_noise(damping)},
     )
     part = Part("cycle", np.eye(1, 2), move, noise, known, ("swing", "swing"))
-    if damping == 1:
+    if not traced_damping and damping == 1:
         return part
     return (
         part._replace(stationary_prior=stationary_prior) if var is None else part._replace(prior=stationary_prior(var))
@@ -234,17 +235,19 @@ def arma(ar_coefficients: ArrayLike, ma_coefficients: ArrayLike, var: float) -> 
         var: variance of the shocks, `shock_var`.
     """
     validation.variances(shock_var=var)
-    phi, theta = (np.atleast_1d(validation.number_array("coefficients", c)) for c in (ar_coefficients, ma_coefficients))
+    given = (validation.number_array("coefficients", each) for each in (ar_coefficients, ma_coefficients))
+    phi, theta = (array_module(each).atleast_1d(each) for each in given)
     for coefficients in (phi, theta):
-        if coefficients.ndim != 1 or not np.all(np.isfinite(coefficients)):
+        if coefficients.ndim != 1 or not (validation.is_traced(coefficients) or np.all(np.isfinite(coefficients))):
             raise ValueError(
                 f"coefficients must be finite and of shape (p,); got {validation.short_repr(coefficients)}"
             )
     size = max(len(phi), len(theta) + 1, 1)
-    dynamics = np.eye(size, k=1)
-    dynamics[: len(phi), 0] = phi
-    load = np.concatenate([[1.0], theta, np.zeros(size - 1 - len(theta))])
-    shocks = np.outer(load, load)
+    xp = array_module(phi, theta)
+    first = xp.concatenate([phi, np.zeros(size - len(phi))])
+    dynamics = xp.concatenate([first[:, None], np.eye(size)[:, :-1]], axis=1)
+    load = xp.concatenate([np.ones(1), theta, np.zeros(size - 1 - len(theta))])
+    shocks = xp.outer(load, load)
     prior = _stationary(dynamics, var * shocks)
     whole_steps_advice = "insert missing rows as NaN on even steps, or use wolf.models.ornstein_uhlenbeck"
     moves = discretization.matrix_power(dynamics), {"shock_var": discretization.matrix_power_noise(dynamics, shocks)}
@@ -271,10 +274,13 @@ def regression(design: ArrayLike, var: ArrayLike = 0.0) -> Part:
         raise ValueError(f"design must be a finite array of shape (T, K); got shape {rows.shape}")
     size = rows.shape[1]
     steps = validation.number_array("var", var)
-    if steps.shape not in ((), (size,)) or not np.all(np.isfinite(steps) & (steps >= 0)):
+    if steps.shape not in ((), (size,)) or not (
+        validation.is_traced(steps) or np.all(np.isfinite(steps) & (steps >= 0))
+    ):
         raise ValueError(f"var must be a variance of at least 0, or {size} of them; got {validation.short_repr(var)}")
-    steps = np.broadcast_to(steps, size)
-    known = _known(**{f"coefficient_{k + 1}_var": float(each) for k, each in enumerate(steps)})
+    steps = array_module(steps).broadcast_to(steps, (size,))
+    plain = steps if validation.is_traced(steps) else steps.tolist()
+    known = _known(**{f"coefficient_{k + 1}_var": plain[k] for k in range(size)})
     noise = {name: discretization.linear_growth(np.diag(row)) for name, row in zip(known, np.eye(size), strict=True)}
     return Part("regression", rows[:, None, :], discretization.constant(size), noise, known, ("swing",) * size)
 
@@ -352,8 +358,8 @@ def _known(**variances: float | None) -> dict[str, float | None]:
 
 def _stationary(dynamics: np.ndarray, noise: np.ndarray) -> Gaussian | None:
     """Solve `P = F P Fᵀ + Q`, or return None if the process is not stationary."""
-    if np.abs(np.linalg.eigvals(dynamics)).max() >= 1:
+    xp, size = array_module(dynamics, noise), len(dynamics)
+    if not validation.is_traced(dynamics) and np.abs(np.linalg.eigvals(dynamics)).max() >= 1:
         return None
-    size = len(dynamics)
-    cov = np.linalg.solve(np.eye(size**2) - np.kron(dynamics, dynamics), noise.ravel()).reshape(size, size)
+    cov = xp.linalg.solve(np.eye(size**2) - xp.kron(dynamics, dynamics), noise.ravel()).reshape(size, size)
     return Gaussian(np.zeros(size), 0.5 * (cov + cov.T))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
+from wolf.numerics.pytree import array_module
 from wolf.statespace import LinearModel
 
 
@@ -31,27 +32,31 @@ def discretise(drift: ArrayLike, diffusion: ArrayLike, dt: ArrayLike) -> tuple[n
         >>> F.item(), Q.item()
         (1.0, 0.5)
     """
-    from scipy.linalg import expm
-
     a, noise = validation.number_array("drift", drift), validation.number_array("diffusion", diffusion)
+    steps = validation.finite("dt", dt)
+    xp = array_module(a, noise, steps)
+    if xp is np:
+        from scipy.linalg import expm
+    else:
+        from jax.scipy.linalg import expm
     size = len(a) if a.ndim else 0
     for name, matrix in (("drift", a), ("diffusion", noise)):
-        if matrix.shape != (size, size) or not size or not np.all(np.isfinite(matrix)):
+        known = validation.is_traced(matrix) or np.all(np.isfinite(matrix))
+        if matrix.shape != (size, size) or not size or not known:
             raise ValueError(
                 f"{name} must be finite, and (D, D) like the other one; got {validation.short_repr(matrix)}"
             )
     validation.covariance("diffusion", noise, size)
-    steps = validation.finite("dt", dt)
-    if np.any(steps < 0):
+    if not validation.is_traced(steps) and np.any(steps < 0):
         raise ValueError(f"dt must not be negative; got {validation.short_repr(dt)}")
     steps = steps[..., None, None]
-    block = np.concatenate(
-        [np.concatenate([-a, noise], axis=1), np.concatenate([np.zeros_like(a), a.T], axis=1)], axis=0
+    block = xp.concatenate(
+        [xp.concatenate([-a, noise], axis=1), xp.concatenate([np.zeros(a.shape), a.T], axis=1)], axis=0
     )
     exponential = expm(block * steps)
-    dynamics = np.swapaxes(exponential[..., size:, size:], -1, -2)
+    dynamics = xp.swapaxes(exponential[..., size:, size:], -1, -2)
     cov = dynamics @ exponential[..., :size, size:]
-    return dynamics, 0.5 * (cov + np.swapaxes(cov, -1, -2))
+    return dynamics, 0.5 * (cov + xp.swapaxes(cov, -1, -2))
 
 
 def linear_sde(
@@ -114,7 +119,7 @@ def wiener_velocity(
     validation.variances(accel_rate=accel_rate, obs_var=obs_var)
     validation.count("dims", dims)
     drift = np.kron([[0.0, 1.0], [0.0, 0.0]], np.eye(dims))
-    diffusion = np.kron([[0.0, 0.0], [0.0, accel_rate]], np.eye(dims))
+    diffusion = accel_rate * np.kron([[0.0, 0.0], [0.0, 1.0]], np.eye(dims))
     return linear_sde(times, drift, diffusion, np.eye(dims, 2 * dims), obs_var * np.eye(dims), prior, start)
 
 

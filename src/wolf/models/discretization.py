@@ -5,10 +5,14 @@ single steps: omitted rows and rows without a value are the same, and a componen
 uneven times. A motion is a `partial` of a function of this module, so that models can be pickled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+
+from wolf.numerics.pytree import array_module
 
 Gaps = np.ndarray | None
 Motion = Callable[[Gaps], np.ndarray]
@@ -31,16 +35,16 @@ def linear_growth(matrix: np.ndarray) -> Motion:
 
 
 def _linear_growth(matrix: np.ndarray, gaps: Gaps) -> np.ndarray:
-    return matrix if gaps is None else np.multiply.outer(gaps, matrix)
+    return matrix if gaps is None else gaps[:, None, None] * matrix
 
 
 def shear(dt: float = 1.0) -> Motion:
     """Return the transition of position and velocity, for a time `dt` per step."""
-    return partial(_shear, np.array([[0.0, dt], [0.0, 0.0]]))
+    return partial(_shear, array_module(dt).array([[0.0, dt], [0.0, 0.0]]))
 
 
 def _shear(drift: np.ndarray, gaps: Gaps) -> np.ndarray:
-    return np.eye(2) + np.multiply.outer(np.ones(()) if gaps is None else gaps, drift)
+    return np.eye(2) + (drift if gaps is None else gaps[:, None, None] * drift)
 
 
 def integrated_white_noise(gaps: Gaps) -> np.ndarray:
@@ -70,12 +74,12 @@ def random_walk_noise(level: float, slope: float, dt: float = 1.0) -> Motion:
 
 def _random_walk_noise(level: float, slope: float, dt: float, gaps: Gaps) -> np.ndarray:
     if gaps is None:
-        return np.diag([level, slope])
+        return diagonal([level, slope])
     g, tilt = gaps, slope * dt
     both = tilt * g * (g - 1) / 2
     exact = level * g + tilt * dt * g * (g - 1) * (2 * g - 1) / 6
     least = tilt * dt * g * (g - 1) ** 2 / 4
-    return _matrices([[np.maximum(exact, least), both], [both, slope * g]])
+    return _matrices([[array_module(exact, least).maximum(exact, least), both], [both, slope * g]])
 
 
 def rotation(angle: float, damping: float = 1.0) -> Motion:
@@ -84,21 +88,23 @@ def rotation(angle: float, damping: float = 1.0) -> Motion:
 
 
 def _rotation(angle: float, damping: float, gaps: Gaps) -> np.ndarray:
+    xp = array_module(angle, damping)
     if gaps is None:
-        cosine, sine = np.cos(angle), np.sin(angle)
-        return damping * np.array([[cosine, sine], [-sine, cosine]])
-    cosine, sine = np.cos(angle * gaps), np.sin(angle * gaps)
+        cosine, sine = xp.cos(angle), xp.sin(angle)
+        return damping * xp.array([[cosine, sine], [-sine, cosine]])
+    cosine, sine = xp.cos(angle * gaps), xp.sin(angle * gaps)
     return (damping**gaps)[:, None, None] * _matrices([[cosine, sine], [-sine, cosine]])
 
 
 def damped_noise(damping: float, size: int = 2) -> Motion:
     """Return the noise covariance of damped states, a rotating pair or one; it is invariant to the rotation."""
-    return linear_growth(np.eye(size)) if damping == 1 else partial(_damped_noise, damping, np.eye(size))
+    undamped = array_module(damping) is np and damping == 1
+    return linear_growth(np.eye(size)) if undamped else partial(_damped_noise, damping, np.eye(size))
 
 
 def _damped_noise(damping: float, shape: np.ndarray, gaps: Gaps) -> np.ndarray:
     share = 1 - damping**2
-    return shape if gaps is None else np.multiply.outer((1 - damping ** (2 * gaps)) / share, shape)
+    return shape if gaps is None else ((1 - damping ** (2 * gaps)) / share)[:, None, None] * shape
 
 
 def decay(damping: float) -> Motion:
@@ -112,9 +118,8 @@ def damped_shear(damping: float) -> Motion:
     def move(gaps: Gaps) -> np.ndarray:
         g = np.ones(()) if gaps is None else gaps
         factor = damping**g
-        return _matrices(
-            [[np.ones_like(factor), damping * (1 - factor) / (1 - damping)], [np.zeros_like(factor), factor]]
-        )
+        one = np.ones(np.shape(factor))
+        return _matrices([[one, damping * (1 - factor) / (1 - damping)], [0.0 * one, factor]])
 
     return move
 
@@ -136,8 +141,9 @@ def damped_slope_noise(damping: float) -> Motion:
         once, twice = (1 - f**gaps) / (1 - f), (1 - f ** (2 * gaps)) / (1 - f**2)
         # Below one step the sums are not a covariance: increase the level variance until they are.
         both = ratio * (once - twice)
-        least = both**2 / np.where(twice > 0, twice, 1.0)
-        return _matrices([[np.maximum(ratio**2 * (gaps - 2 * once + twice), least), both], [both, twice]])
+        xp = array_module(damping)
+        least = both**2 / xp.where(twice > 0, twice, 1.0)
+        return _matrices([[xp.maximum(ratio**2 * (gaps - 2 * once + twice), least), both], [both, twice]])
 
     return noise
 
@@ -148,7 +154,7 @@ def matrix_power(dynamics: np.ndarray) -> Motion:
 
 
 def _matrix_power(dynamics: np.ndarray, gaps: Gaps) -> np.ndarray:
-    return dynamics if gaps is None else _iterated(dynamics, np.zeros_like(dynamics), gaps)[0]
+    return dynamics if gaps is None else _iterated(dynamics, np.zeros(dynamics.shape), gaps)[0]
 
 
 def matrix_power_noise(dynamics: np.ndarray, noise: np.ndarray) -> Motion:
@@ -173,12 +179,16 @@ def block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
     """Build a block-diagonal matrix; if a block has a time axis, the result has one."""
     shape = np.broadcast_shapes(*(block.shape[:-2] for block in blocks))
     size, start = sum(block.shape[-1] for block in blocks), 0
-    whole = np.zeros((*shape, size, size))
+    whole: Any = np.zeros((*shape, size, size))
+    traced = array_module(*blocks) is jnp
     for block in blocks:
         stop = start + block.shape[-1]
-        whole[..., start:stop, start:stop] = block
+        if traced:
+            whole = jnp.asarray(whole).at[..., start:stop, start:stop].set(block)
+        else:
+            whole[..., start:stop, start:stop] = block
         start = stop
-    return whole
+    return whole  # type: ignore[no-any-return]
 
 
 def along_axes(matrix: np.ndarray, count: int) -> np.ndarray:
@@ -190,11 +200,19 @@ def along_axes(matrix: np.ndarray, count: int) -> np.ndarray:
     """
     if count == 1:
         return matrix
+    if array_module(matrix) is jnp:
+        return jnp.kron(matrix, jnp.eye(count))  # type: ignore[return-value]
     *lead, rows, columns = matrix.shape
     whole = np.zeros((*lead, rows, count, columns, count))
     for axis in range(count):  # three times as fast as np.kron for many steps, which multiplies by all the zeros
         whole[..., axis, :, axis] = matrix
     return whole.reshape(*lead, rows * count, columns * count)
+
+
+def diagonal(entries: Sequence[Any]) -> Any:
+    """Build a diagonal matrix of numbers, some of which may be traced."""
+    xp = array_module(*entries)
+    return xp.diag(xp.array(entries))
 
 
 def non_integer_gaps(gaps: np.ndarray) -> np.ndarray:
@@ -207,20 +225,22 @@ def non_integer_gaps(gaps: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.abs(gaps - np.rint(gaps)) > INTEGER_TOLERANCE * np.maximum(gaps, 1.0))
 
 
-def _matrices(rows: list[list[np.ndarray]]) -> np.ndarray:
-    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+def _matrices(rows: list[list[np.ndarray]]) -> Any:
+    xp = array_module(*(entry for row in rows for entry in row))
+    return xp.moveaxis(xp.array(rows), (0, 1), (-2, -1))
 
 
 def _iterated(dynamics: np.ndarray, noise: np.ndarray, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compute transition and noise of many gaps, once per distinct number of steps."""
     counts, which = np.unique(np.rint(gaps).astype(int), return_inverse=True)
     done = [_power_by_doubling(dynamics, noise, int(count)) for count in counts]
-    return np.stack([each[0] for each in done])[which], np.stack([each[1] for each in done])[which]
+    xp = array_module(dynamics, noise)
+    return xp.stack([each[0] for each in done])[which], xp.stack([each[1] for each in done])[which]
 
 
 def _power_by_doubling(dynamics: np.ndarray, noise: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Compose single steps by doubling, with log2(count) products."""
-    transition, cov = np.eye(len(dynamics)), np.zeros_like(noise)
+    transition, cov = np.eye(len(dynamics)), np.zeros(noise.shape)
     while count:
         if count % 2:
             transition, cov = dynamics @ transition, dynamics @ cov @ dynamics.T + noise

@@ -13,11 +13,15 @@ cost that is linear in the number of measurements instead of cubic.
 
 from functools import partial
 from math import factorial
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from wolf import validation
 from wolf.models.continuous import discretise, time_steps
+from wolf.models.discretization import diagonal
+from wolf.numerics.pytree import array_module
 from wolf.statespace import LinearModel
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
@@ -44,11 +48,11 @@ def matern(
         >>> matern([0.0, 0.3, 2.0], smoothness=1.5, length=1.0, signal_var=2.0, obs_var=0.1)
         LinearModel(2 states, 1 measured, F, Q vary in time)
     """
-    if smoothness not in SMOOTHNESS:
+    if validation.is_traced(smoothness) or smoothness not in SMOOTHNESS:
         raise ValueError(f"smoothness must be one of 0.5, 1.5 and 2.5; got {validation.short_repr(smoothness)}")
     for name, value in (("length", length), ("signal_var", signal_var), ("obs_var", obs_var)):
         validation.positive_number(name, value)
-    motion = partial(_move, float(smoothness), float(length), float(signal_var))
+    motion = partial(_move, smoothness, length, signal_var)
     steps, which = np.unique(time_steps(times, start), return_inverse=True)  # equal gaps are discretised once
     dynamics, noise = motion(steps)
     _, _, stationary = _equation(smoothness, length, signal_var)
@@ -60,15 +64,16 @@ def matern(
 def _equation(smoothness: float, length: float, var: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compute A, the spectral density of dW, and the stationary covariance."""
     rate = np.sqrt(2.0 * smoothness) / length
+    xp = array_module(rate, var)
     if smoothness == SMOOTHNESS[0]:
-        return np.array([[-rate]]), np.array([[2.0 * rate * var]]), np.array([[var]])
+        return xp.array([[-rate]]), xp.array([[2.0 * rate * var]]), xp.array([[var]])
     if smoothness == SMOOTHNESS[1]:
-        drift = np.array([[0.0, 1.0], [-(rate**2), -2.0 * rate]])
-        return drift, np.diag([0.0, 4.0 * rate**3 * var]), np.diag([var, rate**2 * var])
-    drift = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [-(rate**3), -3.0 * rate**2, -3.0 * rate]])
+        drift = xp.array([[0.0, 1.0], [-(rate**2), -2.0 * rate]])
+        return drift, diagonal([0.0, 4.0 * rate**3 * var]), diagonal([var, rate**2 * var])
+    drift = xp.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [-(rate**3), -3.0 * rate**2, -3.0 * rate]])
     slope = rate**2 * var / 3.0
-    stationary = np.array([[var, 0.0, -slope], [0.0, slope, 0.0], [-slope, 0.0, rate**4 * var]])
-    return drift, np.diag([0.0, 0.0, 16.0 / 3.0 * rate**5 * var]), stationary
+    stationary = xp.array([[var, 0.0, -slope], [0.0, slope, 0.0], [-slope, 0.0, rate**4 * var]])
+    return drift, diagonal([0.0, 0.0, 16.0 / 3.0 * rate**5 * var]), stationary
 
 
 def _move(smoothness: float, length: float, var: float, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,10 +82,14 @@ def _move(smoothness: float, length: float, var: float, times: np.ndarray) -> tu
     rate = np.sqrt(2.0 * smoothness) / length
     nilpotent, size = drift + rate * np.eye(len(drift)), len(drift)
     gaps = np.asarray(times, np.float64)[:, None, None]
-    powers = (np.linalg.matrix_power(nilpotent, k) * gaps**k / factorial(k) for k in range(size))
-    dynamics = np.exp(-rate * gaps) * sum(powers)
-    long = (rate * gaps > LONG_GAP)[:, 0, 0]
-    noise = stationary - dynamics @ stationary @ np.swapaxes(dynamics, -1, -2)
-    if not long.all():
-        noise[~long] = discretise(drift, diffusion, gaps[~long, 0, 0])[1]
-    return dynamics, 0.5 * (noise + np.swapaxes(noise, -1, -2))
+    xp = array_module(rate, var)
+    powers = (xp.linalg.matrix_power(nilpotent, k) * gaps**k / factorial(k) for k in range(size))
+    dynamics: Any = xp.exp(-rate * gaps) * sum(powers)
+    long = rate * gaps > LONG_GAP
+    noise = stationary - dynamics @ stationary @ xp.swapaxes(dynamics, -1, -2)
+    if xp is jnp:
+        noise = jnp.where(long, noise, discretise(drift, diffusion, gaps[:, 0, 0])[1])
+    elif not long.all():
+        short = ~long[:, 0, 0]
+        noise[short] = discretise(drift, diffusion, gaps[short, 0, 0])[1]
+    return dynamics, 0.5 * (noise + xp.swapaxes(noise, -1, -2))

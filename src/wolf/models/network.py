@@ -8,6 +8,7 @@ The state is the vector of all parameters. With `drift_var` they follow random w
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 from wolf import validation
 from wolf.interfaces import Key
 from wolf.numerics.precision import as_key
-from wolf.numerics.pytree import PyTree, function, pytree, static
+from wolf.numerics.pytree import PyTree, array_module, function, pytree, static
 from wolf.statespace.families import Family, Normal
 from wolf.statespace.parameters import ParameterModel
 
@@ -226,8 +227,9 @@ def from_function(
     if not learned:
         raise ValueError("params must hold at least one floating-point array or number; got none")
     fixed = tuple((index, leaf) for index, leaf in enumerate(leaves) if not _is_parameter(leaf))
-    theta = np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in learned])
-    if not np.all(np.isfinite(theta)):
+    xp = array_module(*learned)
+    theta = xp.concatenate([xp.ravel(xp.asarray(leaf, float)) for leaf in learned])
+    if xp is np and not np.all(np.isfinite(theta)):
         raise ValueError("params must be finite; got NaN or inf in it")
     observe = Raveled(fn, fixed, tuple(np.shape(leaf) for leaf in learned), tree)
     family = _gaussian(obs_var, outputs) if family is None else _checked(family)
@@ -237,10 +239,11 @@ def from_function(
 
 def _initial(sizes: tuple[int, ...], key: Key) -> np.ndarray:
     """Draw LeCun normal weights (LeCun et al. 1998), truncated as in Flax; biases are zero."""
-    key = as_key(key)
     parts = []
     for layer, (wide, high) in enumerate(itertools.pairwise(sizes)):
-        drawn = jax.random.truncated_normal(jax.random.fold_in(key, layer), -2.0, 2.0, (wide, high), np.float32)
+        with jax.ensure_compile_time_eval():  # the numbers are known also where other arguments are traced
+            seed = jax.random.fold_in(as_key(key), layer)
+            drawn = np.asarray(jax.random.truncated_normal(seed, -2.0, 2.0, (wide, high), np.float32))
         parts += [np.asarray(drawn, np.float64).ravel() / (TRUNCATED_STD * np.sqrt(wide)), np.zeros(high)]
     return np.concatenate(parts)
 
@@ -250,10 +253,11 @@ def _gaussian(obs_var: ArrayLike, outputs: int) -> Normal:
     variances = validation.number_array("obs_var", obs_var)
     if variances.shape not in ((), (outputs,)):
         raise ValueError(f"obs_var must be a number or of shape ({outputs},); got {variances.shape}")
-    variances = np.broadcast_to(variances, (outputs,))
-    for each in variances:
-        validation.variances(obs_var=each)
-    return Normal(np.diag(variances))
+    xp = array_module(variances)
+    variances = xp.broadcast_to(variances, (outputs,))
+    for number in range(outputs):
+        validation.variances(obs_var=variances[number])
+    return Normal(xp.diag(variances))
 
 
 def _checked(family: object) -> Family:
@@ -278,6 +282,10 @@ def _drift(var: ArrayLike) -> ArrayLike | None:
     return None if np.ndim(var) == 0 and not isinstance(var, jax.core.Tracer) and var == 0 else var
 
 
+def _is_floating(leaf: Any) -> bool:
+    return np.issubdtype((leaf if validation.is_traced(leaf) else np.asarray(leaf)).dtype, np.floating)
+
+
 def _is_parameter(leaf: object) -> bool:
     # A leaf may be an array of any library, so the dtype and not the type decides.
-    return isinstance(leaf, float) or (hasattr(leaf, "dtype") and np.issubdtype(np.asarray(leaf).dtype, np.floating))
+    return isinstance(leaf, float) or (hasattr(leaf, "dtype") and _is_floating(leaf))

@@ -24,7 +24,7 @@ def diffuse_prior(size: int, variance: float, mean: ArrayLike = 0.0) -> Gaussian
     centre = validation.finite("mean", mean)
     if centre.shape not in ((), (size,)):
         raise ValueError(f"mean must be a number or of shape ({size},); got {centre.shape}")
-    return Gaussian(np.broadcast_to(centre, (size,)).copy(), variance * np.eye(size))
+    return Gaussian(centre + np.zeros(size), variance * np.eye(size))
 
 
 def prior_from_data(roles: list[str], values: np.ndarray, step_var: float) -> Gaussian:

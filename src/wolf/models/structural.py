@@ -14,6 +14,7 @@ from wolf.beliefs import Gaussian
 from wolf.models.components import Part
 from wolf.models.discretization import Gaps, along_axes, block_diagonal, non_integer_gaps
 from wolf.models.priors import diffuse_prior, prior_from_data
+from wolf.numerics.pytree import array_module
 from wolf.statespace import LinearModel
 from wolf.statespace.array_fields import replace
 
@@ -83,7 +84,8 @@ class Sum(NamedTuple):
         axes = np.eye(columns)
         dynamics: Any = along_axes(block_diagonal([part.dynamics(gaps) for part in self.parts]), columns)
         row, shares = along_axes(_rows(self.parts), columns), self._shares(gaps, columns)
-        if dynamics.ndim == 2 and np.array_equal(dynamics, np.eye(len(dynamics))):
+        known = not validation.is_traced(dynamics)
+        if known and dynamics.ndim == 2 and np.array_equal(dynamics, np.eye(len(dynamics))):
             dynamics = None  # the identity, without a product
 
         def build(obs_var: float, **variances: float) -> LinearModel:
@@ -132,8 +134,9 @@ class Sum(NamedTuple):
             priors.append(
                 diffuse_prior(part.size, DIFFUSE_VARIANCE_RATIO * known["obs_var"]) if prior is None else prior
             )
-        mean, cov = np.concatenate([p.mean for p in priors]), block_diagonal([np.asarray(p.cov) for p in priors])
-        return Gaussian(np.repeat(mean, columns), along_axes(cov, columns))
+        means = [p.mean for p in priors]
+        mean = array_module(*means).concatenate(means)
+        return Gaussian(mean.repeat(columns), along_axes(block_diagonal([p.cov for p in priors]), columns))
 
     def _shares(self, gaps: Gaps, columns: int) -> dict[str, np.ndarray]:
         """Compute the dynamics covariance for a unit of each variance."""

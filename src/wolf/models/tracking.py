@@ -13,7 +13,7 @@ from wolf.beliefs import Gaussian
 from wolf.interfaces import Number
 from wolf.models.components import straight_motion
 from wolf.models.continuous import discretise
-from wolf.models.discretization import along_axes
+from wolf.models.discretization import along_axes, diagonal
 from wolf.numerics.pytree import pytree
 from wolf.statespace import LinearModel, StateSpaceModel
 
@@ -59,7 +59,7 @@ def constant_acceleration(
     """
     validation.variances(jerk_rate=jerk_rate)
     validation.positive_number("dt", dt)
-    motion = partial(discretise, np.eye(3, k=1), np.diag([0.0, 0.0, jerk_rate]))
+    motion = partial(discretise, np.eye(3, k=1), diagonal([0.0, 0.0, jerk_rate]))
     return _along_all_axes(dims, dt, motion(dt), motion, obs_var, prior)
 
 
@@ -79,9 +79,8 @@ def singer(
     validation.variances(accel_var=accel_var)
     validation.positive_number("dt", dt)
     validation.positive_number("maneuver_time", maneuver_time)
-    drift = np.eye(3, k=1)
-    drift[2, 2] = -1.0 / maneuver_time
-    motion = partial(discretise, drift, np.diag([0.0, 0.0, 2.0 * accel_var / maneuver_time]))
+    drift = np.eye(3, k=1) + diagonal([0.0, 0.0, -1.0 / maneuver_time])
+    motion = partial(discretise, drift, diagonal([0.0, 0.0, 2.0 * accel_var / maneuver_time]))
     return _along_all_axes(dims, dt, motion(dt), motion, obs_var, prior)
 
 
@@ -98,7 +97,7 @@ def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: floa
     validation.positive_number("dt", dt)
     validation.variances(speed_var=speed_var, turn_var=turn_var, obs_var=obs_var)
     prior = Gaussian(*validation.prior(prior, 5))
-    noise = np.diag([speed_var] * 4 + [turn_var])
+    noise = diagonal([speed_var] * 4 + [turn_var])
     return StateSpaceModel(Turn(dt), position, noise, obs_var * np.eye(2), prior)
 
 
@@ -132,7 +131,7 @@ def range_bearing(
     if place.shape != (2,):
         raise ValueError(f"sensor must be a position, of shape (2,); got {place.shape}")
     prior = Gaussian(*validation.prior(prior, 4))
-    noise = np.diag([range_var, bearing_var])
+    noise = diagonal([range_var, bearing_var])
     observe = RangeBearing(place)
     return StateSpaceModel(ConstantVelocity(dt), observe, dynamics_var * np.eye(4), noise, prior, residual=wrap_second)
 
@@ -153,8 +152,8 @@ def gps_odometry(
     validation.variances(position_var=position_var, heading_var=heading_var)
     validation.positive_number("gps_var", gps_var)
     prior = Gaussian(*validation.prior(prior, 3))
-    noise = np.diag([position_var, position_var, heading_var])
-    return StateSpaceModel(Unicycle(dt), position, noise, gps_var * np.eye(2), prior)
+    noise = diagonal([position_var, position_var, heading_var])
+    return StateSpaceModel(Unicycle(dt), position, noise, gps_var * np.eye(2), prior, inputs=2)
 
 
 @pytree

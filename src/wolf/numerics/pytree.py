@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, dataclass_transform
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
@@ -59,7 +60,7 @@ def pytree(cls: Any) -> Any:
         children, plain = [], []
         for name in names:
             value = values[name]
-            if name in callables and _is_plain_function(value):
+            if name in callables and is_plain_function(value):
                 plain.append((name, value))
                 value = None
             children.append(value)
@@ -86,7 +87,7 @@ def plain_functions(tree: object) -> list[Callable]:
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         for field in dataclasses.fields(tree):
             value = getattr(tree, field.name)
-            if field.metadata.get("kind") == "function" and _is_plain_function(value):
+            if field.metadata.get("kind") == "function" and is_plain_function(value):
                 found.append(value)
             else:
                 found.extend(plain_functions(value))
@@ -96,6 +97,16 @@ def plain_functions(tree: object) -> list[Callable]:
 def field_values(obj: Any) -> dict[str, Any]:
     """Return the values of the fields of a dataclass by name."""
     return {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)}
+
+
+def array_module(*values: object) -> Any:
+    """Return `jax.numpy` where one of the values is traced, and NumPy otherwise.
+
+    Example:
+        >>> array_module(1.0, np.ones(2)).__name__
+        'numpy'
+    """
+    return jnp if any(isinstance(value, jax.core.Tracer) for value in values) else np
 
 
 def cast(tree: PyTree, dtype: npt.DTypeLike) -> PyTree:
@@ -142,7 +153,8 @@ def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _is_plain_function(value: object) -> bool:
+def is_plain_function(value: object) -> bool:
+    """Return whether a value is a callable without leaves, which is part of a config's structure."""
     return callable(value) and jax.tree_util.all_leaves([value])
 
 

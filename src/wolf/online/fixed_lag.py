@@ -190,7 +190,7 @@ class FixedLag:
         )
         options = {"state": online.unpack(steps[first].before), "update_first": online.update_first}
         with precision(online.dtype):
-            found = run_filter(self._model, cast(method, online.dtype), rows, **options, save=_record)[1]
+            found = run_filter(self._model, rows, cast(method, online.dtype), **options, save=_record)[1]
             return to_numpy(found)  # type: ignore[no-any-return]
 
     def _replace_from(self, first: int, found: "_FilteredSteps") -> None:

@@ -1,6 +1,7 @@
 """Filtering one measurement at a time, with a state that can be saved and loaded."""
 
 import dataclasses
+import math
 from collections import deque
 from functools import cached_property
 from os import PathLike
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend_selection, prepared, validate
+from wolf.execution import backend_selection, function_checks, prepared, validate
 from wolf.execution.backend_selection import BackendOption
 from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
@@ -96,14 +97,17 @@ class Online:
         self.update_first = update_first
         self.dtype = dtype
         validate.check_options(dtype, "all", update_first)
-        if not model.takes_inputs:
-            validate.check_functions(model, None)
+        self._num_inputs = model.input_dim
+        if not model.takes_inputs or self._num_inputs is not None:
+            self._check_functions()
         self._key = as_key(key)
         self._u_before: np.ndarray | None = None
         self._with_inputs = model.takes_inputs
         self._dtype = np.dtype(dtype)
         self._varies = bool(time_axes(model))
-        self._stepper, choice = make_stepper(backend, pair, self._key, update_first, dtype)
+        self._requested = backend
+        with function_checks.explained():
+            self._stepper, choice = make_stepper(backend, pair, self._key, update_first, dtype, self._num_inputs)
         self.backend, self.backend_reason = str(choice.backend), choice.detail
         if state is not None:
             self.set_state(state)
@@ -112,9 +116,25 @@ class Online:
         self._recorded: deque[_RecordedStep] = deque(maxlen=horizon)
         self._bind_native_call()
 
+    def _check_functions(self) -> None:
+        rows = None if self._num_inputs is None else np.zeros((1, self._num_inputs))
+        validate.check_functions(self.model, rows, self.dtype)
+
+    def _fix_inputs(self, count: int) -> None:
+        """Compile for the number of inputs, which the first step tells where the model does not state it."""
+        self._num_inputs = count
+        self._check_functions()
+        leaves = jax.tree.leaves(self._stepper.state)
+        pair = prepared.resolve(self.model, self.method, self._key)
+        settings = (self._key, self.update_first, self.dtype, count)
+        self._stepper, choice = make_stepper(self._requested, pair, *settings)
+        self.backend, self.backend_reason = str(choice.backend), choice.detail
+        self._stepper.set_state(leaves)
+        self._bind_native_call()
+
     def _bind_native_call(self) -> None:
         """Bind the native call for steps without anything to record or to look up; None if there is none."""
-        plain = not (self._varies or self._with_inputs or self.horizon or self._intervals)
+        plain = not (self._varies or self.horizon or self._intervals)
         self._call = self._stepper.call if plain else None
         self._table, self._report_size = self._stepper.table, self._stepper.report_size
         self._layout = self._stepper.layout
@@ -200,8 +220,8 @@ class Online:
         """
         with self._lock:
             plain = type(y) is np.ndarray and y.dtype == self._dtype and y.ndim == 1 and y.flags.c_contiguous
-            if plain and dt is None and sensor is None and u is None:
-                report = self._step_fast(y, R, H, F, Q)  # type: ignore[arg-type]
+            if plain and dt is None and sensor is None:
+                report = self._step_fast(y, u, R, H, F, Q)  # type: ignore[arg-type]
                 if report is not None:
                     return report
             if dt is not None:
@@ -224,15 +244,37 @@ class Online:
         return sensor.changes()
 
     def _step_fast(
-        self, y: np.ndarray, R: ArrayLike | None, H: ArrayLike | None, F: ArrayLike | None, Q: ArrayLike | None
+        self,
+        y: np.ndarray,
+        u: ArrayLike | None,
+        R: ArrayLike | None,
+        H: ArrayLike | None,
+        F: ArrayLike | None,
+        Q: ArrayLike | None,
     ) -> StepReport | None:
         """Advance by the native call alone; None, and nothing done, where arguments have to be validated."""
         if self._call is None:
             return None
+        if self._with_inputs or u is not None:
+            return self._step_with_inputs(y, u) if R is None and H is None and F is None and Q is None else None
         if R is None and H is None and F is None and Q is None:
             report = np.empty(self._report_size, self._dtype)
             return StepReport(report, self._layout) if self._call(self._table, y, report) else None
         return self._stepper.step_fast(y, R, H, F, Q)
+
+    def _step_with_inputs(self, y: np.ndarray, u: ArrayLike | None) -> StepReport | None:
+        """Advance by the native call with an input; None, and nothing done, where it has to be validated."""
+        if type(u) is not np.ndarray or u.dtype != self._dtype or not self._with_inputs:
+            return None
+        now, before = self._stepper.inputs
+        if u.shape != now.shape or not math.isfinite(u.dot(u)):
+            return None
+        now[:], before[:] = u, u if self._u_before is None else self._u_before
+        report = np.empty(self._report_size, self._dtype)
+        if not self._call(self._table, y, report):  # type: ignore[misc]
+            return None
+        self._u_before = u.copy()
+        return StepReport(report, self._layout)
 
     def _matrices_over(self, dt: float) -> dict[str, np.ndarray]:
         """Compute what differs from the model in a step over a time: F and Q, or dt and Q of a dynamics function."""
@@ -375,6 +417,8 @@ class Online:
         )
         online._u_before = arrays.get("u_before")
         online._log_scale = arrays.get("log_scale", online._log_scale)
+        if online._num_inputs is None and online._u_before is not None:
+            online._fix_inputs(len(online._u_before))
         return online
 
     def __repr__(self) -> str:
@@ -397,7 +441,8 @@ class Online:
         key, snapshot = values.pop("key"), values.pop("snapshot")
         vars(self).update(values, _lock=RLock(), _key=None if key is None else jax.random.wrap_key_data(key))
         pair = prepared.resolve(self.model, self.method, self._key)
-        self._stepper, _ = make_stepper(self.backend, pair, self._key, self.update_first, self.dtype)
+        settings = (self._key, self.update_first, self.dtype, self._num_inputs)
+        self._stepper, _ = make_stepper(self.backend, pair, *settings)
         self._stepper.restore(snapshot)
         self._bind_native_call()
 
@@ -422,10 +467,14 @@ class Online:
         if not self._with_inputs:
             raise ValueError("u was given, but the model takes no inputs")
         value = np.atleast_1d(validation.number_array("u", u)).astype(self.dtype)
-        columns = self.model.B.shape[-1:] if isinstance(self.model, LinearModel) else value.shape
-        if value.ndim != 1 or value.shape != columns:
-            wanted = f"{columns} to match B" if self.model.linear else "(U,)"
-            raise ValueError(f"u must have shape {wanted}; got {value.shape}")
+        columns = self._num_inputs
+        if value.ndim != 1 or columns not in (None, len(value)):
+            why = (
+                " to match B" if self.model.linear else "" if columns is None else " as before, or as the model states"
+            )
+            raise ValueError(f"u must have shape ({'U' if columns is None else columns},){why}; got {value.shape}")
         if not np.all(np.isfinite(value)):
             raise ValueError("u must be finite; missing inputs are not supported: fill them in")
+        if columns is None:
+            self._fix_inputs(len(value))
         return [value, value if self._u_before is None else self._u_before]

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from wolf import native
 from wolf.engine import scan
-from wolf.execution import backend_selection, validate
+from wolf.execution import backend_selection, function_checks, validate
 from wolf.execution.backend_selection import Backend, BackendChoice, Reason
 from wolf.execution.prepared import Pair
 from wolf.interfaces import Dtype, Filter, State
@@ -33,6 +33,11 @@ Matrices = dict[str, Any]  # arguments of `Online.step` for one step, and the fu
 Snapshot = Sequence[np.ndarray]  # a state in the layout of a stepper
 
 RECORDER = StepReportRecorder()
+INPUTS_UNKNOWN = BackendChoice(
+    Backend.XLA,
+    Reason.UNSUPPORTED,
+    "the number of inputs is known from the first step on; StateSpaceModel(..., inputs=2) states it before",
+)
 COV_FIELDS = {"R": "obs_cov", "Q": "dynamics_cov"}  # matrices of a step -> fields of a model of functions
 
 
@@ -44,12 +49,14 @@ class Stepper(Protocol):
         table: address of its arguments.
         report_size: length of the report.
         layout: of the report.
+        inputs: where the native step reads the inputs of this step and of the previous one.
     """
 
     call: Callable[[int, np.ndarray, np.ndarray], bool] | None
     table: int
     report_size: int
     layout: Layout
+    inputs: Sequence[np.ndarray]
 
     @property
     def state(self) -> State:
@@ -77,7 +84,7 @@ class Stepper(Protocol):
 
 
 def make_stepper(
-    backend: str, pair: Pair, key: Array | None, update_first: bool, dtype: Dtype
+    backend: str, pair: Pair, key: Array | None, update_first: bool, dtype: Dtype, inputs: int | None
 ) -> tuple[Stepper, BackendChoice]:
     """Choose a stepper.
 
@@ -87,14 +94,18 @@ def make_stepper(
         key: for methods that draw random numbers.
         update_first: order of a step.
         dtype: precision.
+        inputs: number of inputs; None without, or where it is not known yet.
 
     Returns:
         The stepper, and the choice of its backend.
     """
-    choice = backend_selection.unsupported_reason(backend, pair.models[0], pair.method, key)
+    model = pair.models[0]
+    if backend != "xla" and model.takes_inputs and inputs is None:
+        return XlaStepper(pair, key, update_first, dtype), INPUTS_UNKNOWN
+    choice = backend_selection.unsupported_reason(backend, model, pair.method, key)
     if choice is None:
         try:
-            return NativeStepper(pair, update_first, dtype), backend_selection.NATIVE
+            return NativeStepper(pair, update_first, dtype, inputs), backend_selection.NATIVE
         except native.UNSUPPORTED as error:
             choice = BackendChoice(Backend.XLA, Reason.UNSUPPORTED, str(error))
     backend_selection.refuse_forced_native(backend, choice)
@@ -106,6 +117,7 @@ class XlaStepper:
 
     call: Callable[[int, np.ndarray, np.ndarray], bool] | None = None
     table = report_size = 0
+    inputs: Sequence[np.ndarray] = ()
 
     def __init__(self, pair: Pair, key: Array | None, update_first: bool, dtype: Dtype):
         self.model, self.method = pair.models[0], pair.method
@@ -148,7 +160,7 @@ class XlaStepper:
             prepared = self._prepare(overridden_model(self.model, self.method, t, self.update_first, matrices))
         advance, params, layout = prepared
         extras = us if self.key is None else [*us, self.key]
-        with precision(self.dtype):
+        with precision(self.dtype), function_checks.explained():
             *self._packed, packed = advance(*params, *self._packed, value, *extras)
             return StepReport(np.asarray(packed), layout)
 
@@ -216,13 +228,10 @@ def _compile_step(
 class NativeStepper:
     """Stepper by native code, in place; its arguments are those of `make_stepper`."""
 
-    def __init__(self, pair: Pair, update_first: bool, dtype: Dtype):
+    def __init__(self, pair: Pair, update_first: bool, dtype: Dtype, inputs: int | None):
         model = pair.models[0]
         self.model, self.method, self.update_first = model, pair.method, update_first
-        self._inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
-        if model.takes_inputs and self._inputs is None:
-            raise native.UnsupportedModelError("the number of inputs of a function is known only when they are given")
-        self._settings = (pair.method, dtype, update_first, self._inputs, RECORDER)
+        self._settings = (pair.method, dtype, update_first, inputs, RECORDER)
         self._usual = native.SingleStep(pair.adapted[0], *self._settings)
         # Code for other matrices by the names of the given fields; with a sensor's functions by these too.
         self._others: dict[Hashable, native.SingleStep] = {}
@@ -233,6 +242,7 @@ class NativeStepper:
         self._varies = bool(time_axes(model))
         self.layout: Layout = self._usual.ready.code.facts.described
         self.call, self.table, self.report_size = self._usual.call, self._usual.address, self._usual.report_size
+        self.inputs: Sequence[np.ndarray] = self._usual.inputs
 
     @property
     def state(self) -> State:
@@ -364,6 +374,8 @@ def overridden_model(model: Model, method: Filter, t: int, update_first: bool, m
     """Make the model of one step, with other matrices, adapted to the method."""
     changed = override(model, t, update_first, matrices)
     validate.resolve_method(method, changed)
+    if "observe" in matrices and not changed.takes_inputs:
+        validate.check_functions(changed, None)
     return validate.adapt_model(changed, method, 0)
 
 

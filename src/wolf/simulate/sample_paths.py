@@ -11,6 +11,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from wolf import validation
+from wolf.execution.function_checks import check_functions
 from wolf.interfaces import Key
 from wolf.numerics import linalg
 from wolf.numerics.precision import as_key, precision
@@ -70,6 +71,7 @@ def trajectory(
     process = Clean() if outliers is None else outliers
     check_process("outliers", process)
     us = validation.inputs(inputs, steps, model)
+    check_functions(model, us)
     start = None if initial is None else validation.number_array("initial", initial)
     if start is not None and (start.shape != (model.state_dim,) or not np.all(np.isfinite(start))):
         raise ValueError(

@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
+from wolf.numerics.jax_compat import with_own_arrays
 
 ModelT = TypeVar("ModelT")
 
@@ -17,7 +18,12 @@ def subtract(residual: Callable | None, y: Array, prediction: Array) -> Array:
     """Compute a residual, by the model's own subtraction if it has one; series on a trailing axis are mapped."""
     if residual is None:
         return y - prediction
-    return residual(y, prediction) if y.ndim == 1 else jax.vmap(residual, in_axes=-1, out_axes=-1)(y, prediction)
+    own = with_own_arrays(residual)
+
+    def difference(y: Array, prediction: Array) -> Array:
+        return jnp.atleast_1d(jnp.asarray(own(y, prediction), y.dtype))
+
+    return difference(y, prediction) if y.ndim == 1 else jax.vmap(difference, in_axes=-1, out_axes=-1)(y, prediction)
 
 
 def varies(array: Array | np.ndarray | None) -> bool:

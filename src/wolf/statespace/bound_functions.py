@@ -4,9 +4,11 @@ import inspect
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from wolf.numerics import linalg
+from wolf.numerics.jax_compat import with_own_arrays
 from wolf.numerics.pytree import PyTree, function, pytree
 
 
@@ -48,13 +50,17 @@ class Bound:
 
 
 def call(fn: Callable, x: Array, u: Array | None) -> Array:
-    """Call f(x) or f(x, u), according to the function's signature.
+    """Call f(x) or f(x, u), according to the function's signature, and return a vector in the precision of x.
 
     Example:
-        >>> call(lambda x: 2 * x, 3.0, None), call(lambda x, u: x + u, 3.0, 1.0)
-        (6.0, 4.0)
+        >>> one = jnp.ones(1)
+        >>> call(lambda x: [2 * x[0], 1], one, None).tolist(), call(lambda x, u: x + u, one, 3 * one).tolist()
+        ([2.0, 1.0], [4.0])
     """
-    return fn(x, u) if num_arguments(fn) > 1 else fn(x)
+    fn = with_own_arrays(fn)
+    value = fn(x, u) if num_arguments(fn) > 1 else fn(x)
+    value = value if isinstance(value, Array) and value.dtype == x.dtype else jnp.asarray(value, x.dtype)
+    return value if value.ndim else value[None]
 
 
 def num_arguments(fn: Callable) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from jax import Array
 
 from wolf.beliefs import Gaussian
+from wolf.numerics.pytree import array_module
 from wolf.statespace.array_fields import ModelT, replace, varies
 from wolf.statespace.linear import LinearModel
 from wolf.statespace.model import Model
@@ -39,7 +40,7 @@ class ManifoldDynamics(Protocol):
 
 def with_matrices(model: ModelT) -> ModelT:
     """Return the model with all covariances as matrices."""
-    return _map_covs(model, lambda cov: np.diag(cov) if cov.ndim == 1 else cov)
+    return _map_covs(model, lambda cov: array_module(cov).diag(cov) if cov.ndim == 1 else cov)
 
 
 def with_variances(model: ModelT) -> ModelT:

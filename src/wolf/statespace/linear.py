@@ -108,6 +108,11 @@ class LinearModel:
         """Whether the dynamics take inputs u."""
         return self.B is not None
 
+    @property
+    def input_dim(self) -> int | None:
+        """Number of inputs, U; None without."""
+        return None if self.B is None else int(self.B.shape[-1])
+
     def at(self, t: Array | int) -> "LinearModel":
         """Return the model of one step."""
         return replace(self, **{name: slice_at(vars(self)[name], t) for name in ("F", "H", "Q", "R", "B")})

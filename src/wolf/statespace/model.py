@@ -38,6 +38,11 @@ class Model(Protocol):
         ...
 
     @property
+    def input_dim(self) -> int | None:
+        """Number of inputs, U; None without inputs, or where it is not stated."""
+        ...
+
+    @property
     def handles_series(self) -> bool:
         """Whether many series run together on a trailing axis."""
         ...

@@ -1,7 +1,9 @@
 """Nonlinear models: `x_t = f(x_{t-1}, u_t) + N(0, Q)`, `y_t = h(x_t, u_t) + N(0, R)`, `x_0 ~ prior`.
 
-A plain function is compiled once per function object, so a value that it closes over is constant from the first call
-on; pass parameters through `jax.tree_util.Partial(f, dt)` or a callable pytree, and a new dt never recompiles.
+A function may return an array, a list of numbers, or one number where one is expected; results are converted to the
+precision of the run. A plain function is compiled once per function object, so a value that it closes over is constant
+from the first call on; pass parameters through `jax.tree_util.Partial(f, dt)` or a callable pytree, and a new dt never
+recompiles.
 """
 
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
-from wolf.numerics.pytree import function, pytree
+from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace.array_fields import count, keep, replace, slice_at, subtract
 from wolf.statespace.bound_functions import Bound, LinearMap, num_arguments
 
@@ -32,6 +34,7 @@ class StateSpaceModel:
         prior: belief about the state at time 0; its covariance may be variances (D,) too.
         residual: subtraction of a prediction from a measurement, `residual(y, prediction)`, for example of angles.
             Default: plain subtraction.
+        inputs: number of inputs, U. Default: taken from the first call that passes inputs; `wolf.export_c` needs it.
 
     Example:
         >>> import jax.numpy as jnp, numpy as np
@@ -46,6 +49,7 @@ class StateSpaceModel:
     obs_cov: Any
     prior: Gaussian
     residual: Callable | None = function(default=None)
+    inputs: int | None = static(default=None)
 
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
 
@@ -62,6 +66,10 @@ class StateSpaceModel:
             raise ValueError("observe must be a function h(x) or h(x, u); got None")
         names = ("dynamics_cov", "obs_cov", "prior.cov")
         validation.model(self.prior, self.dynamics_cov, self.obs_cov, names, diagonal=True)
+        if self.inputs is not None and not self.takes_inputs:
+            validation.count("inputs", self.inputs)
+            raise ValueError(f"inputs={self.inputs} was given, but no function takes them: write f(x, u) or h(x, u)")
+        object.__setattr__(self, "inputs", None if self.inputs is None else validation.count("inputs", self.inputs))
 
     def __repr__(self) -> str:
         """Format the sizes."""
@@ -87,6 +95,11 @@ class StateSpaceModel:
     def takes_inputs(self) -> bool:
         """Whether the dynamics or the observation function takes inputs u."""
         return any(fn is not None and num_arguments(fn) > 1 for fn in (self.dynamics, self.observe))
+
+    @property
+    def input_dim(self) -> int | None:
+        """Number of inputs, U; None where it is not stated."""
+        return self.inputs
 
     def at(self, t: Array | int) -> "StateSpaceModel":
         """Return the model of one step."""

@@ -112,6 +112,12 @@ class ParameterModel:
         """Whether the function takes inputs u."""
         return num_arguments(self.observe) > 1
 
+    @property
+    def input_dim(self) -> int | None:
+        """Number of inputs; None where the function does not state its `features`."""
+        features = getattr(self.observe, "features", None)  # any function may state them
+        return features if isinstance(features, int) else None
+
     def override(self, matrices: Mapping[str, ArrayLike]) -> "ParameterModel":
         """Return a copy with another R for one step; only for Gaussian noise."""
         if matrices.keys() != {"R"} or not isinstance(self.family, Normal):

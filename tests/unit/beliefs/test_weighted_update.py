@@ -191,7 +191,7 @@ def hard_model():
 @jax.jit
 @partial(jax.grad, argnums=(0, 1))
 def slope(model, method, ys):
-    _, saved = wolf.run_filter(model, method, ys)
+    _, saved = wolf.run_filter(model, ys, method)
     return sum(saved[name].sum() for name in ("means", "covs", "weights", "weighted_log_liks"))
 
 
@@ -227,7 +227,7 @@ def test_gradient_of_the_log_likelihood_equals_finite_differences(x64):
     def log_lik(log_scale):
         scaled = jax.tree.map(lambda x: x, model)
         object.__setattr__(scaled, "Q", jnp.exp(log_scale) * model.Q)
-        return wolf.run_filter(scaled, method, ys[:4])[1]["log_liks"].sum()
+        return wolf.run_filter(scaled, ys[:4], method)[1]["log_liks"].sum()
 
     step = 1e-5
     difference = (log_lik(step) - log_lik(-step)) / (2 * step)

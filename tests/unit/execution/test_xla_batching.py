@@ -90,7 +90,7 @@ def test_blank_steps_at_the_end_keep_all_bits(name, rng, monkeypatch):
 @pytest.mark.parametrize(("states", "method"), [(2, wolf.WoLF()), (20, wolf.WoLF())])
 def test_a_padded_run_has_the_bits_of_a_plain_scan(states, method, rng, x64):
     model, ys = random_walks(states, 2, rng), rng.normal(size=(STEPS, 2))
-    plain = jax.device_get(wolf.run_filter(model, method, ys, fused=True))
+    plain = jax.device_get(wolf.run_filter(model, ys, method, fused=True))
     padded = xla_batching.run_one(model, method, ys, save="all", update_first=False)
     for one, other in zip(jax.tree.leaves(padded), jax.tree.leaves(plain), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -366,7 +366,7 @@ def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, dtype, tracking, 
         jnp.asarray, cast((wolf.statespace.with_variances(tracking), method, rng.normal(size=(4, 2))), dtype)
     )
     with jax.numpy_dtype_promotion("strict"):
-        shapes = jax.eval_shape(wolf.run_filter, model, method, data, None, jax.random.key(0))
+        shapes = jax.eval_shape(wolf.run_filter, model, data, method, None, jax.random.key(0))
     assert {leaf.dtype.name for leaf in jax.tree.leaves(shapes)} == {dtype, "int32", "bool"}
 
 

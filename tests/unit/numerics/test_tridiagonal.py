@@ -72,7 +72,7 @@ def test_gradients_flow_through_a_large_default():
     def score(steps):
         both = jnp.zeros((18, 18)).at[0, 1].set(1.0).at[1, 0].set(1.0)
         model = wolf.LinearModel(**system | {"R": (1.0 + steps[0]) * jnp.eye(18) + steps[1] * both})
-        _, saved = run_filter(model, wolf.Learned(), jnp.asarray(ys))
+        _, saved = run_filter(model, jnp.asarray(ys), wolf.Learned())
         return saved["weighted_log_liks"].sum() + saved["means"].sum() + saved["weights"].sum()
 
     with precision("float64"):

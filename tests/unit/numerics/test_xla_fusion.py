@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wolf
+from wolf.engine.scan import run_filter
 from wolf.inference.noise import Weighted
 from wolf.numerics.xla_fusion import one_kernel
 
@@ -58,15 +59,15 @@ def ys(rng):
 
 def compile_fused(model, method, ys):
     """Compile once; return the text and the results."""
-    compiled = wolf.run_filter.lower(model, method, ys, fused=True).compile()
-    return compiled.as_text(), compiled(model, method, ys)
+    compiled = run_filter.lower(model, ys, method, fused=True).compile()
+    return compiled.as_text(), compiled(model, ys, method)
 
 
 def assert_fused_with_the_same_numbers(model, name, ys):
     method = wolf.methods.make(name)
     text, fused = compile_fused(model, method, ys)
     assert TAG in text
-    usual = wolf.run_filter(model, method, ys)
+    usual = run_filter(model, ys, method)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-10), fused, usual)
     return fused, usual
 
@@ -136,7 +137,7 @@ def test_what_cannot_be_fused_is_compiled_as_usual_and_right(awkward, plain, ys)
     out, expected = (wolf.filter(model, ys) for model in (awkward, plain))
     np.testing.assert_allclose(out.means, expected.means, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(out.covs, expected.covs, rtol=1e-10, atol=1e-10)
-    text = wolf.run_filter.lower(awkward, wolf.WoLF(), ys, fused=True).as_text()
+    text = run_filter.lower(awkward, ys, wolf.WoLF(), fused=True).as_text()
     assert TAG.replace('="true"', "") not in text
 
 
@@ -146,7 +147,7 @@ def test_large_models_are_not_fused(rng):
     ys = rng.normal(size=(5, 1))
     text, fused = compile_fused(model, wolf.KF(), ys)
     assert TAG not in text
-    jax.tree.map(np.testing.assert_array_equal, fused, wolf.run_filter(model, wolf.KF(), ys))
+    jax.tree.map(np.testing.assert_array_equal, fused, run_filter(model, ys, wolf.KF()))
 
 
 def test_door_takes_the_fast_path(ys, monkeypatch):
@@ -156,13 +157,12 @@ def test_door_takes_the_fast_path(ys, monkeypatch):
         asked.append(fused)
         return run_filter(*args, fused=fused, **options)
 
-    run_filter = wolf.run_filter
     spy._cache_size, spy.clear_cache = run_filter._cache_size, run_filter.clear_cache
     monkeypatch.setattr(wolf.engine.scan, "run_filter", spy)
     out = wolf.filter(TRACK, ys, backend="xla")
     own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight), backend="xla").saved
     assert asked == [True, True]
-    _, saved = run_filter(TRACK, wolf.Adaptive(), ys, fused=True)
+    _, saved = run_filter(TRACK, ys, wolf.Adaptive(), fused=True)
     np.testing.assert_array_equal(out.means, saved["means"])
     np.testing.assert_allclose(own[0], saved["means"], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(own[1], saved["weights"], rtol=1e-12, atol=1e-12)

@@ -221,11 +221,11 @@ def test_few_programs_smooth_and_forecast_many_lengths():
 
 def test_programs_are_forgotten_when_there_are_many(monkeypatch):
     monkeypatch.setattr(xla_batching, "MAX_PROGRAMS", 3)
-    wolf.run_filter.clear_cache()
+    wolf.engine.scan.run_filter.clear_cache()
     model = wolf.models.local_level(1.0, 1.0)
     for steps in range(2, 10):
         wolf.filter(model, np.zeros(steps), method="KF", save="final")
-        assert wolf.run_filter._cache_size() <= 4
+        assert wolf.engine.scan.run_filter._cache_size() <= 4
 
 
 @pytest.mark.bits

@@ -44,7 +44,7 @@ class Baseline(NamedTuple):
 @jax.jit
 def run_clean(model: Model, method: Filter, ys: Array) -> Baseline:
     """Filter the clean series."""
-    return Baseline(ys, *run_filter(model, method, ys, save=_save_roots)[1])
+    return Baseline(ys, *run_filter(model, ys, method, save=_save_roots)[1])
 
 
 def _save_roots(state: PyTree, info: StepInfo) -> tuple[Array, Array, Array]:
@@ -59,7 +59,7 @@ def _squared_distances(model: Model, method: Filter, baseline: Baseline, times: 
     """Filter contaminated data; return the squared distances of the means from the clean means, (T,)."""
     errors = jax.vmap(linalg.matvec)(baseline.innovation_roots[times], points)
     dirty = baseline.ys.at[times].add(errors)
-    _, means = run_filter(model, method, dirty, save=_save_mean)
+    _, means = run_filter(model, dirty, method, save=_save_mean)
 
     def squared(shift: Array, root: Array) -> Array:
         return linalg.sum_leading(linalg.from_lower(root).half(shift) ** 2)

@@ -123,7 +123,7 @@ def along_series(model: Model, method: Filter, ys: Array, *, steps: tuple[int, .
     """
     kept = np.asarray(steps)
     first = scan.init(model, method)
-    _, after = scan.run_filter(model, method, ys, save=_save_state)
+    _, after = scan.run_filter(model, ys, method, save=_save_state)
     before = jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest[:-1]])[kept], first, after)
     return OperatingPoint(jax.vmap(lambda state: scan.predict(model, method, state))(before), ys[kept])
 

@@ -118,7 +118,7 @@ def _smooth_one(
     state, info = scan.update(model, unweighted, GaussianState(belief, start), ys[0], u)
     first = _save_window(state, info)
     _, rest = scan.run_filter(
-        model, unweighted, ys[1:], later, state=state, u_before=u, save=_save_window, update_first=update_first
+        model, ys[1:], unweighted, later, state=state, u_before=u, save=_save_window, update_first=update_first
     )
     predicted, filtered, nis = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, rest)
     smoothed = run_smoother(model, linearization, filtered, predicted, us, None, start, update_first=update_first)

@@ -26,6 +26,7 @@ from wolf import interfaces, validation
 from wolf.inference.weights import calibration
 from wolf.interfaces import Metric, Number
 from wolf.numerics import linalg
+from wolf.numerics.jax_compat import with_own_arrays
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import function, pytree, static
 
@@ -393,7 +394,7 @@ def evaluate(
     """Evaluate a weight: a built-in one on all series at once, a user's function under `vmap` over the series."""
     if isinstance(weight, Weight):
         return weight(residual, obs_cov, innovation_cov, observed)
-    fn: Callable = weight
+    fn: Callable = with_own_arrays(weight)
     covs = [jnp.broadcast_to(c, c.shape[:2] + residual.shape[1:]) for c in (obs_cov, _dense(innovation_cov))]
     for _ in range(residual.ndim - 1):
         fn = jax.vmap(fn, in_axes=-1, out_axes=-1)

@@ -85,6 +85,8 @@ class CWriter:
             return f"{args[0]} {'||' if op == 'add' else '&&'} {args[1]}"
         if op in ("add", "sub", "mul") and of == "i":  # unsigned arithmetic wraps around; signed overflow is undefined
             return f"(int32_t)((uint32_t){args[0]} {OPERATORS[op]} (uint32_t){args[1]})"
+        if op == "rem" and of == "i":
+            return f"{args[0]} % {args[1]}"
         if op in OPERATORS:
             return f"{args[0]} {OPERATORS[op]} {args[1]}"
         if op == "select":

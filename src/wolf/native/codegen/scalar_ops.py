@@ -147,6 +147,11 @@ def _log(out: InstructionWriter, args: list[str], of: str) -> str:
     return write_log(out, args[0]) if out.number == "double" else out.call_library("log", args)
 
 
+def _rem(out: InstructionWriter, args: list[str], of: str) -> str:
+    """Compute a remainder with the sign of the dividend; of floating-point numbers by the C library."""
+    return out.define(f"srem {out.types[of]} {', '.join(args)}") if of == "i" else out.call_library("rem", args)
+
+
 OPERATIONS: dict[str, Callable[[InstructionWriter, list[str], str], str]] = {
     "neg": _neg,
     "not": _not,
@@ -160,6 +165,7 @@ OPERATIONS: dict[str, Callable[[InstructionWriter, list[str], str], str]] = {
     "to_f": _to_f,
     "to_i": _to_i,
     "to_b": _to_b,
+    "rem": _rem,
     "exp": _exp,
     "log": _log,
 }

@@ -44,7 +44,7 @@ class SingleStep:
         self.report_size = self.ready.code.facts.outputs[0].size
         self.fields = _fields(given, self.ready.parameters[0])
         self._varying = [rows[0] for rows in given.rows()]
-        self._us = [np.zeros(inputs or 0, dtype) for _ in range(2)]
+        self.inputs = [np.zeros(inputs or 0, dtype) for _ in range(2)]
 
     @property
     def varies(self) -> bool:
@@ -54,7 +54,11 @@ class SingleStep:
     def attach(self, numbers: np.ndarray, counts: np.ndarray) -> None:
         """Set the state to advance: its numbers and its counts, (1, ...) each."""
         code, dtype = self.ready.code, numbers.dtype
-        rows = {"y": np.zeros((1, code.facts.obs_dim), dtype), "u": self._us[0][None], "u_before": self._us[1][None]}
+        rows = {
+            "y": np.zeros((1, code.facts.obs_dim), dtype),
+            "u": self.inputs[0][None],
+            "u_before": self.inputs[1][None],
+        }
         rows |= {f"now{i}": array for i, array in enumerate(self._varying)}
         rows |= {f"before{i}": array for i, array in enumerate(self._varying)}
         nothing = [np.zeros((1, 1, self.report_size), dtype)]
@@ -78,7 +82,7 @@ class SingleStep:
             report: filled with the recorded values of the step.
             t: number of the step, for models that vary in time.
         """
-        for mine, given in zip(self._us, us, strict=False):
+        for mine, given in zip(self.inputs, us, strict=False):
             mine[:] = given
         if self._varying:
             self._move_to(t)

@@ -1,20 +1,28 @@
-"""Translation of structured primitives: products, branches, loops, indexing, factorisations, triangular solves."""
+"""Translation of structured primitives: products, branches, loops, indexing."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from wolf.native.frontend import derived_ops
-from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, constants, each, fold, values_of
+from wolf.native.frontend import matrix_ops
+from wolf.native.frontend.node_arrays import (
+    Ids,
+    TranslateInner,
+    UnsupportedOperationError,
+    constants,
+    each,
+    fold,
+    values_of,
+)
 from wolf.native.ir.graph import Graph
-from wolf.native.kernels import cholesky, matmul
+from wolf.native.kernels import matmul
 from wolf.numerics.jaxpr import ClosedJaxpr, Equation
 
-TranslateInner = Callable[[Graph, ClosedJaxpr, Sequence[Ids]], list[Ids]]  # translates an inner program
+MAX_CHOICES = 32  # entries among which an index that depends on the data chooses, and that a sort exchanges
 MAX_LOOP_ITERATIONS = 200  # iterations of a loop translate_inner a step, which is unrolled
 
 
@@ -113,14 +121,37 @@ def _while(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner:
 
 
 def _indexed(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
-    """Gather, slice or take at constant indices."""
+    """Gather, slice or take."""
     indices = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs[1:], equation.invars[1:], strict=True)]
-    if any(value is None for value in indices):
-        raise UnsupportedOperationError("an index that depends on the data")
     params = dict(equation.params)
     if params.get("fill_value", 0) is None:
         params["fill_value"] = 0
+    if any(value is None for value in indices):
+        return [_chosen(graph, equation, inputs, params)]
     return [_by_position(inputs, equation.primitive, params, [i for i in indices if i is not None])]
+
+
+def _chosen(graph: Graph, equation: Equation, inputs: list[Ids], params: dict) -> Ids:
+    """Gather along one axis at indices that depend on the data: choose among all entries by comparisons."""
+    numbers, mode = params.get("dimension_numbers"), params.get("mode")
+    if equation.primitive.name != "gather" or inputs[1].shape[-1:] != (1,):
+        raise UnsupportedOperationError("an index that depends on the data")
+    (axis,) = numbers.start_index_map  # type: ignore[union-attr]
+    count, shape = inputs[0].shape[axis] - params["slice_sizes"][axis] + 1, equation.outvars[0].aval.shape
+    if count > MAX_CHOICES or mode not in (jax.lax.GatherScatterMode.CLIP, jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS):
+        raise UnsupportedOperationError("an index that depends on the data")
+    batch = [1 if dim in numbers.offset_dims else size for dim, size in enumerate(shape)]  # type: ignore[union-attr]
+    which = inputs[1][..., 0].reshape(batch)
+
+    def entries(index: int) -> Ids:
+        return _by_position(inputs, equation.primitive, params, [np.full(inputs[1].shape, index, np.int32)])
+
+    found = entries(count - 1)
+    for index in reversed(range(count - 1)):
+        place = graph.constant(index, "i")
+        reached = each(lambda number, place=place: graph.apply("le", number, place, kind="b"), [which], which.shape)
+        found = each(partial(graph.apply, "select"), [reached, found, entries(index)], shape)
+    return found
 
 
 def _update_slice(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
@@ -191,15 +222,29 @@ def _cumulative(
     return [np.moveaxis(rows, -1, axis)]
 
 
-def _cholesky(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
-    (ids,) = inputs
-    if graph.loops and ids.ndim == 2 and len(ids) >= cholesky.MIN_ROWS and matmul.is_full(graph, ids):
-        return [cholesky.translate(graph, ids)]
-    return [derived_ops.per_matrix(partial(derived_ops.cholesky, graph), ids)]
+def _sort(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+    if equation.params["num_keys"] > 1 or inputs[0].shape[equation.params["dimension"]] > MAX_CHOICES:
+        raise UnsupportedOperationError(f"a sort of more than {MAX_CHOICES} numbers")
+    return matrix_ops.translate_sort(graph, equation, inputs, translate_inner)
 
 
-def _triangular(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
-    return [derived_ops.triangular_solve(graph, inputs[0], inputs[1], equation.params)]
+def _first_extreme(
+    beyond: str, graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner
+) -> list[Ids]:
+    """Find the index of the first largest or smallest entry; NaN counts as beyond all numbers."""
+    (axis,), shape = equation.params["axes"], equation.outvars[0].aval.shape
+    rows, found = np.moveaxis(inputs[0], axis, -1), []
+    for row in rows.reshape(-1, rows.shape[-1]).tolist():
+        extreme, where = row[0], graph.constant(0, "i")
+        for index, number in enumerate(row[1:], 1):
+            known = graph.apply("eq", extreme, extreme, kind="b")
+            missing = graph.apply("ne", number, number, kind="b")
+            further = graph.apply("or", graph.apply(beyond, number, extreme, kind="b"), missing, kind="b")
+            further = graph.apply("and", known, further, kind="b")
+            extreme = graph.apply("select", further, extreme, number)
+            where = graph.apply("select", further, where, graph.constant(index, "i"))
+        found.append(where)
+    return [np.array(found, np.int64).reshape(shape)]
 
 
 def _platform(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
@@ -228,7 +273,13 @@ STRUCTURED_OPS: dict[str, Callable[[Graph, Equation, list[Ids], TranslateInner],
     "cumprod": partial(_cumulative, "mul"),
     "cummax": partial(_cumulative, "max"),
     "cummin": partial(_cumulative, "min"),
-    "cholesky": _cholesky,
-    "triangular_solve": _triangular,
+    "cholesky": matrix_ops.translate_cholesky,
+    "triangular_solve": matrix_ops.translate_triangular,
+    "lu": matrix_ops.translate_lu,
+    "lu_pivots_to_permutation": matrix_ops.translate_permutation,
+    "custom_linear_solve": matrix_ops.translate_linear_solve,
+    "sort": _sort,
+    "argmax": partial(_first_extreme, "gt"),
+    "argmin": partial(_first_extreme, "lt"),
     "platform_index": _platform,
 }

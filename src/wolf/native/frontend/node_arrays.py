@@ -7,8 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wolf.native.ir.graph import Graph, Kind
+from wolf.numerics.jaxpr import ClosedJaxpr
 
 Ids = np.ndarray  # node numbers, in the shape of the array
+TranslateInner = Callable[[Graph, ClosedJaxpr, Sequence[Ids]], list[Ids]]  # translates an inner program
 
 
 class UnsupportedOperationError(Exception):
@@ -26,6 +28,8 @@ def constants(graph: Graph, value: npt.ArrayLike) -> Ids:
 def number_kind(dtype: npt.DTypeLike) -> Kind:
     """Return the kind of number that represents a dtype."""
     dtype = np.dtype(dtype)
+    if dtype == np.uint32:  # of positions, in derivatives of a sort
+        return "i"
     if dtype.kind not in "fib":
         raise UnsupportedOperationError(f"numbers of type {dtype}")
     return dtype.kind

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend_selection, prepared, validate
+from wolf.execution import backend_selection, function_checks, prepared, validate
 from wolf.interfaces import Dtype, Filter
 from wolf.numerics.pytree import from_dict
 from wolf.online.bank import key_index, keyed_rows, serialization
@@ -82,13 +82,15 @@ class Bank:
             raise ValueError("a bank takes models that are fixed in time; pass the times of measurements as times=")
         if model.takes_inputs:
             raise ValueError("a bank takes models without inputs")
+        validate.check_functions(model, None, dtype)
         reason = backend_selection.unsupported_reason("native", model, self.method, None)
         if reason is not None:
             raise ValueError(
                 f"a bank needs native code, which does not support this filter: {reason.detail}; use wolf.filter_many"
             )
         self._lock, self._stepper = RLock(), BankStepper(pair.adapted[0], self.method, dtype, self._intervals)
-        program = self._stepper.program(False, False)
+        with function_checks.explained():
+            program = self._stepper.program(False, False)
         extra = 0 if self._intervals is None else model.obs_dim
         self._code, self._states = program.code, StateTable(program.start, extra)
         self.late = 0
