@@ -9,6 +9,7 @@ rebuilds, and is therefore the place for checks.
 """
 
 import dataclasses
+import pickle
 from collections.abc import Callable, Iterable
 from typing import Any, dataclass_transform
 
@@ -77,6 +78,8 @@ def pytree(cls: Any) -> Any:
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     cls.__eq__ = _equal
     cls.__hash__ = _hash
+    if callables:
+        cls.__getstate__, cls.__setstate__ = _pickled_state, _restore_state
     _REGISTRY[_full_name(cls)] = cls
     return cls
 
@@ -147,6 +150,51 @@ def from_dict(described: Any) -> Any:
     if isinstance(described, list):
         return tuple(from_dict(item) for item in described)
     return described
+
+
+class FunctionByValue:
+    """A function that pickle cannot find by its name, such as a lambda; cloudpickle stores its code.
+
+    Args:
+        function: of any kind.
+    """
+
+    def __init__(self, function: Callable):
+        self.function = function
+
+    def __reduce__(self) -> tuple[Callable, tuple[bytes]]:
+        """Return the function as cloudpickle stores it; raise a PicklingError where that is not installed."""
+        try:
+            import cloudpickle
+        except ImportError:
+            raise pickle.PicklingError(
+                f"pickle stores functions by their names, and {self.function!r} has none that it can find. Define the "
+                "function at the top level of a module, or install cloudpickle, which stores its code: "
+                "pip install cloudpickle"
+            ) from None
+        return cloudpickle.loads, (cloudpickle.dumps(self.function),)
+
+    def __deepcopy__(self, memo: dict) -> "FunctionByValue":
+        """Return the same object: functions are not copied."""
+        return self
+
+
+def _pickled_state(self: Any) -> dict[str, object]:
+    """Return the attributes of a config for pickle, with functions that it cannot find by name wrapped."""
+    data = {field.name for field in dataclasses.fields(self) if field.metadata.get("kind") != "function"}
+    return {name: v if name in data or _can_be_pickled(v) else FunctionByValue(v) for name, v in vars(self).items()}
+
+
+def _restore_state(self: object, state: dict[str, object]) -> None:
+    vars(self).update({k: v.function if isinstance(v, FunctionByValue) else v for k, v in state.items()})
+
+
+def _can_be_pickled(value: object) -> bool:
+    try:
+        pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
 
 
 def _full_name(cls: type) -> str:

@@ -9,7 +9,7 @@ filtered again with the jump at the step where the rejections began.
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -90,14 +90,29 @@ class FixedLag:
         self._steps: deque[_FilteredStep] = deque(maxlen=lag + 1)
         self._backdates = jump_backdating.supports_backdating(self.online.method)
         self._last_jump: int | None = None  # step at which it began
-        with precision(self.online.dtype):
-            self._model, linearization = cast(
-                (with_matrices(model), self.online.method.linearization), self.online.dtype
-            )
+        self._compile()
+
+    def _compile(self) -> None:
+        """Prepare the smoother, by native code if it supports the model."""
+        online = self.online
+        with precision(online.dtype):
+            self._model, linearization = cast((with_matrices(online.model), online.method.linearization), online.dtype)
         self._native = backend_selection.compile_backward(
-            (self._model,), linearization, self.online.dtype, None, native.SmootherSpec(True, False)
+            (self._model,), linearization, online.dtype, None, native.SmootherSpec(True, False)
         )
-        self._smooth_first = partial(_smooth_first, self._model, linearization, update_first=self.online.update_first)
+        self._smooth_first = partial(_smooth_first, self._model, linearization, update_first=online.update_first)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the filter and its last steps, without compiled code."""
+        with self.online._lock:
+            compiled = ("_model", "_native", "_smooth_first")
+            values = {name: value for name, value in vars(self).items() if name not in compiled}
+            return values | {"_steps": self._steps.copy()}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Restore the filter and its last steps, with new code."""
+        vars(self).update(values)
+        self._compile()
 
     def step(self, y: ArrayLike | None) -> LaggedEstimate:
         """Advance by one measurement.

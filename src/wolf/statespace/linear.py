@@ -3,7 +3,6 @@
 Any of the matrices may have a leading time axis; `model.at(t)` slices it.
 """
 
-import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -117,15 +116,6 @@ class LinearModel:
         """Return the model of one step."""
         return replace(self, **{name: slice_at(vars(self)[name], t) for name in ("F", "H", "Q", "R", "B")})
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return the fields, with the motion over other time steps if it can be pickled."""
-        fields = dict(vars(self))
-        try:
-            pickle.dumps(fields.get("_motion"))
-        except (pickle.PicklingError, AttributeError, TypeError):
-            fields = {name: value for name, value in fields.items() if name not in ("_motion", "_step")}
-        return fields
-
     def with_motion(
         self, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], step: float = 1.0
     ) -> "LinearModel":
@@ -160,8 +150,8 @@ class LinearModel:
         motion = vars(self).get("_motion")
         if motion is None:
             raise ValueError(
-                "this model has no motion over other time steps: use one of wolf.models (a pickled one may have lost "
-                "it), add it by model.with_motion(...), or pass F= and Q= of the step"
+                "this model has no motion over other time steps: use one of wolf.models, add it by "
+                "model.with_motion(...), or pass F= and Q= of the step"
             )
         gaps = np.atleast_1d(validation.finite("dt", times))
         if np.any(gaps < 0):

@@ -352,6 +352,19 @@ class Bank:
             times = self._states.times
             return np.where(rows < 0, np.nan, times[rows]) if len(times) else np.full(len(rows), np.nan)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what the bank was made from, its counters, and copies of all states; no compiled code and no lock."""
+        names = ("model", "method", "dtype", "late", "repeated")
+        with self._lock:
+            keys, arrays = self._states.copy()
+            return {name: getattr(self, name) for name in names} | {"keys": keys, "arrays": arrays}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Make a bank with new code and a new lock, and add the states."""
+        self.__init__(values["model"], values["method"], dtype=values["dtype"])  # type: ignore[misc]
+        self._states.add(values["keys"], **values["arrays"])
+        self.late, self.repeated = values["late"], values["repeated"]
+
     def __repr__(self) -> str:
         """Summarise the number of keys and their size."""
         size = self._states.numbers.nbytes + self._states.counts.nbytes
