@@ -9,6 +9,7 @@ out.means, out.covs, out.outliers
 A name is brought in when it is first asked for: `import wolf` itself imports neither JAX nor NumPy.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from wolf.runtime import signals as signals  # before all that takes long to import
@@ -167,6 +168,12 @@ def _version() -> str:
         return version("wolf-filter")
     except PackageNotFoundError:
         return "not installed"
+
+
+if not {"pandas", "polars"}.isdisjoint(sys.modules):  # df.wolf; where they are imported later: see the module
+    from wolf.integrations import accessor_registration
+
+    accessor_registration.register_imported()
 
 
 def __dir__() -> list[str]:

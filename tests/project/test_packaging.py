@@ -92,3 +92,20 @@ def test_links_of_the_description_are_absolute_or_plain_text():
             assert after[words].endswith(target)
         elif not target.endswith(".png"):
             assert words in shown
+
+
+def test_extras_and_packages_that_are_named_exist():
+    """The package is not published: a message names the missing package itself, or an extra of a clone."""
+    extras = {
+        ".": set(PROJECT["optional-dependencies"]),
+        "./fleet": set(
+            tomllib.loads((ROOT / "fleet" / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        ),
+    }
+    pages = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), ROOT / "fleet" / "README.md"]
+    for path in [*pages, *(ROOT / "src").rglob("*.py"), *(ROOT / "fleet" / "src").rglob("*.py")]:
+        text = path.read_text()
+        assert not re.findall(r"(?:wolf-filter|wolf-fleet|wolf-paper)\[", text), path
+        assert not re.findall(r"pip install (?:wolf-|\S*wolf_)", text), path
+        for place, names in re.findall(r"""pip install [^`\n]*?["'](\.|\./fleet)\[([\w,]+)\]""", text):
+            assert set(names.split(",")) <= extras[place], path

@@ -57,7 +57,11 @@ def steps_on_grid(gaps: np.ndarray | None) -> np.ndarray | None:
     if gaps is None:
         return None
     whole = np.rint(gaps)
-    if np.any(whole < 1) or np.any(np.abs(gaps - whole) > EVEN_TOLERANCE) or whole[1:].sum() > MAX_GRID_RATIO * len(gaps):
+    if (
+        np.any(whole < 1)
+        or np.any(np.abs(gaps - whole) > EVEN_TOLERANCE)
+        or whole[1:].sum() > MAX_GRID_RATIO * len(gaps)
+    ):
         return None
     return np.asarray(np.cumsum(whole) - whole[0]).astype(int)
 

@@ -64,10 +64,10 @@ def load(name: str) -> click.Command | None:
 
 
 def _failing_command(name: str, summary: str, message: str) -> click.Command:
-    """Create a command that raises an error with a message, whatever its arguments."""
+    """Create a command that raises an error with a message, whatever its arguments; its help has the message too."""
 
     def fail(**options: object) -> None:
         raise ImportError(message)
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return click.Command(name, anything, fail, help=summary, add_help_option=False)
+    return click.Command(name, anything, fail, help=f"{summary}\n\n{message}", short_help=summary)

@@ -133,9 +133,7 @@ def changepoints(
     )
 
 
-def _without_model(
-    ys: ArrayLike, hazard: float | None, min_length: int, max_length: int | None
-) -> Changepoints:
+def _without_model(ys: ArrayLike, hazard: float | None, min_length: int, max_length: int | None) -> Changepoints:
     """Find changepoints with a level or a line in each segment, whichever has the larger evidence."""
     array = validation.number_array("ys", ys)
     array = array[:, None] if array.ndim == 1 else array

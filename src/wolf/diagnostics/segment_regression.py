@@ -15,7 +15,9 @@ from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
 
 AUTOCORRELATIONS = (0.0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.99)  # ρ that are tried
-NOISE_SHAPE = 50.0  # a of the inverse gamma prior of σ²: the variance of a segment differs by some 20 % from that of the others
+NOISE_SHAPE = (
+    50.0  # a of the inverse gamma prior of σ²: the variance of a segment differs by some 20 % from that of the others
+)
 CLIP_DEVIATIONS = 4.0  # from the median of the neighbours, at which a reading is clipped
 MEDIAN_WINDOW = 7  # of these neighbours
 MIN_NOISE_SHARE = 0.1  # of the spread of the series: smaller deviations from a line are not visible in a plot of it

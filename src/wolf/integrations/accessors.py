@@ -1,24 +1,22 @@
-"""Accessors `df.wolf` and `series.wolf` for pandas and polars, registered by `import wolf.integrations.accessors`.
+"""Accessors `df.wolf` and `series.wolf` for pandas and polars.
 
-`import wolf` does not register them, since that would import pandas and polars, and change classes of other libraries
-without being asked.
+`import wolf` registers them with the libraries that are imported before it, `import wolf.integrations.accessors` with
+all that are installed.
 
-    import wolf.integrations.accessors
+    import pandas, wolf
     df.wolf.filter(time="when", values="temperature")
     df["temperature"].wolf.clean()
 """
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from wolf.cleaning.forecast_rows import ColumnNames
 from wolf.cleaning.frames import filter_frame, result_names
+from wolf.integrations import accessor_registration
 from wolf.results.views.data_frame import narwhals
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-NAME = "wolf"
 
 
 class FrameAccessor:
@@ -105,18 +103,4 @@ def _cleaned_column(out: "nw.DataFrame", names: list[str], j: int, taken: list[s
     return numbers.zip_with(good, out.get_column(columns["mean", j])).alias(names[j])
 
 
-def _register() -> None:
-    """Register the accessors with every installed data frame library."""
-    if find_spec("pandas"):
-        from pandas.api import extensions
-
-        extensions.register_dataframe_accessor(NAME)(FrameAccessor)
-        extensions.register_series_accessor(NAME)(SeriesAccessor)
-    if find_spec("polars"):
-        from polars import api
-
-        api.register_dataframe_namespace(NAME)(FrameAccessor)
-        api.register_series_namespace(NAME)(SeriesAccessor)
-
-
-_register()
+accessor_registration.register_installed()

@@ -5,7 +5,7 @@
     mean, std = learner.predict(X, return_std=True)
 
 Training is one pass over the data, without a learning rate, and wrong targets have little influence. It needs
-scikit-learn: `pip install "wolf-filter[learn]"`.
+scikit-learn: `pip install scikit-learn`.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -34,7 +34,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError('wolf.OnlineRegressor needs scikit-learn: pip install "wolf-filter[learn]"') from error
+    raise ImportError("wolf.OnlineRegressor needs scikit-learn: pip install scikit-learn") from error
 
 BLOCK_ROWS = 64  # filtered by one program; the rest goes row by row through a second one, so two are compiled
 NORMAL_IQR = 1.349  # interquartile range of a standard normal

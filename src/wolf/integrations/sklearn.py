@@ -20,8 +20,7 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as missing:
     raise ModuleNotFoundError(
-        'RobustLevel and RobustOutlierDetector need scikit-learn: pip install "wolf-filter[learn]" '
-        '(in a clone of wolf: pip install ".[learn]")',
+        "RobustLevel and RobustOutlierDetector need scikit-learn: pip install scikit-learn",
         name="sklearn",
     ) from missing
 

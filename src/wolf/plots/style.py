@@ -65,9 +65,7 @@ OTHER = MethodStyle(QUIET, SOLID, "o")
 BAND = 2.0  # half-width of a band, in standard deviations
 MARGIN = 0.08  # share of the range of the values that is added on both sides
 
-MISSING_MATPLOTLIB = (
-    'Figures need matplotlib: pip install "wolf-filter[plot]" (in a clone of wolf: pip install ".[plot]")'
-)
+MISSING_MATPLOTLIB = "Figures need matplotlib: pip install matplotlib"
 
 
 def method_style(name: str) -> MethodStyle:

@@ -104,7 +104,7 @@ def test_demo_without_matplotlib_prints_the_table_and_names_the_extra(command, m
     result = command("--out", str(tmp_path / "picture.png"))
     assert result.exit_code == 0
     assert "coverage" in result.output
-    assert 'pip install "wolf-filter[plot]"' in result.output.splitlines()[-1]
+    assert "pip install matplotlib" in result.output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from wolf.cli import main
+from wolf.cli import main, plugins
 
 PAPER = Path(__file__).parents[3] / "paper"
 CODE = "import click\n\n@click.command()\ndef greet():\n    '''Say hello.'''\n    click.echo('hello')\n"
@@ -43,7 +43,18 @@ def paper(tmp_path):
     return install(tmp_path, declared)
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("--list",), ("intro", "--scale", "paper")])
+@pytest.mark.parametrize("name", plugins.COMMANDS_OF_OTHER_PACKAGES)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_without_the_package_the_help_of_a_command_explains(alone, name, option):
+    result = run(name, option)
+    assert result.exit_code == 0
+    summary, message = plugins.COMMANDS_OF_OTHER_PACKAGES[name]
+    words = " ".join(result.output.split())
+    assert summary in words
+    assert message in words
+
+
+@pytest.mark.parametrize("arguments", [(), ("--list",), ("intro", "--scale", "paper")])
 def test_without_the_package_reproduce_says_in_one_line_how_to_get_it(alone, arguments):
     result = run("reproduce", *arguments)
     assert result.exit_code == 2

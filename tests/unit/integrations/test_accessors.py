@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import wolf
-import wolf.integrations.accessors as accessors
+import wolf.integrations.accessors  # the tests import wolf before pandas
 
 KNOWN = {"level_var": 0.1, "obs_var": 1.0}
 READINGS = np.random.default_rng(0).normal(20.0, 1.0, 120)
@@ -17,11 +17,28 @@ READINGS[50], READINGS[60] = 999.0, np.nan
 BAD = [50, 60]
 
 
-def test_nothing_is_registered_before_it_is_asked_for():
-    code = "import pandas, wolf; wolf.filter_frame; print(hasattr(pandas.Series(), 'wolf'))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"
-    assert hasattr(pd.Series([1.0]), accessors.NAME)
+def python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_importing_wolf_registers_with_what_is_imported_and_imports_nothing_for_it():
+    code = """
+import sys, {first}
+import wolf
+print(*("wolf" in vars(getattr({first}, name)) for name in ("DataFrame", "Series")))
+print(*(name in sys.modules for name in ("{other}", "jax", "numpy.f2py", "wolf.cleaning.frames")))
+print(type({first}.Series([1.0]).wolf).__name__)
+"""
+    for first, other in (("pandas", "polars"), ("polars", "pandas")):
+        found = python(code.format(first=first, other=other))
+        assert found == ["True", "True", "False", "False", "False", "False", "SeriesAccessor"]
+
+
+def test_libraries_imported_later_need_one_line():
+    code = "import wolf, pandas; print(hasattr(pandas.Series(), 'wolf'))\n"
+    code += "import wolf.integrations.accessors\n"
+    code += "print(*(hasattr(made, 'wolf') for made in (pandas.Series(), pandas.DataFrame())))"
+    assert python(code) == ["False", "True", "True"]
 
 
 def test_cleaned_readings_differ_only_where_they_were_refused_or_missing():

@@ -9,7 +9,7 @@ from wolf.cleaning.io.table import Table, pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MISSING_OPENPYXL = 'is an Excel file, which needs openpyxl: pip install "wolf-filter[excel]", or convert it to CSV'
+MISSING_OPENPYXL = "is an Excel file, which needs openpyxl: pip install openpyxl, or convert it to CSV"
 
 
 def read_excel(name: str, content: "pa.Buffer") -> Table:

@@ -242,7 +242,11 @@ def _best_patterns(
         limits: thresholds from `limits_of`.
     """
     found = _Patterns(
-        np.zeros(count), np.zeros(count, int), np.zeros(count, bool), *np.zeros((2, count)), np.zeros(count + shape.longest)
+        np.zeros(count),
+        np.zeros(count, int),
+        np.zeros(count, bool),
+        *np.zeros((2, count)),
+        np.zeros(count + shape.longest),
     )
 
     def consider(ratio: np.ndarray, statistic: np.ndarray, norm: float, length: int, ramp: bool) -> None:

@@ -115,9 +115,7 @@ class CandidateFilter:
         return predictive_score.score(flat[known]), errors
 
 
-def fit_candidate(
-    name: str, columns: np.ndarray, num_warmup: int, clip: float, is_track: bool = False
-) -> CandidateFit:
+def fit_candidate(name: str, columns: np.ndarray, num_warmup: int, clip: float, is_track: bool = False) -> CandidateFit:
     """Fit a candidate's variances and score it.
 
     Args:
@@ -154,7 +152,7 @@ def fit_candidate(
         name,
         float(scores.total[index]),
         parameters,
-        _joined(errors[filter_.num_warmup :, :1 if is_track else None, index]) / scale,
+        _joined(errors[filter_.num_warmup :, : 1 if is_track else None, index]) / scale,
         float(scores.share[index]),
         float(scores.widen[index]),
         tuple(each for each, x, low in zip(filter_.names, point, lows, strict=True) if x <= low + 1e-9),

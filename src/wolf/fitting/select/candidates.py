@@ -13,9 +13,7 @@ MAX_SEASONS = 2
 MAX_WAVES_OF_SECOND = 3  # waves of a second season: the first one models the shape
 
 
-def evaluate_candidates(
-    seasons: Sequence[Season], evaluate: Callable[[str], CandidateFit]
-) -> Iterator[CandidateFit]:
+def evaluate_candidates(seasons: Sequence[Season], evaluate: Callable[[str], CandidateFit]) -> Iterator[CandidateFit]:
     """Evaluate candidates on one series.
 
     Args:

@@ -85,7 +85,11 @@ def find_seasons(values: np.ndarray, unit: float | None = None) -> list[Season]:
     ]
     periods = _refine_periods(filled, [(period, name) for _, period, name in distinct])
     return [
-        Season(period, max(_count_waves(_without_moving_average(filled, period), period), count_waves_of_steps(values, period)), name)
+        Season(
+            period,
+            max(_count_waves(_without_moving_average(filled, period), period), count_waves_of_steps(values, period)),
+            name,
+        )
         for period, (_, _, name) in zip(periods, distinct, strict=True)
     ]
 

@@ -100,5 +100,5 @@ def _adam(learning_rate: Number) -> Any:
     try:
         import optax
     except ImportError as error:
-        raise ImportError('OGD needs optax: pip install "wolf-filter[learn]"') from error
+        raise ImportError("OGD needs optax: pip install optax") from error
     return optax.adam(learning_rate)

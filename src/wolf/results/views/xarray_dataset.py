@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import xarray
 
 STATES = ("means", "covs", "variances", "predicted_means", "predicted_covs")  # arrays whose last axes are states
-MISSING = 'to_xarray needs xarray: pip install "wolf-filter[xarray]"'
+MISSING = "to_xarray needs xarray: pip install xarray"
 
 
 def make_dataset(
