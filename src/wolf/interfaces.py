@@ -203,6 +203,15 @@ class NoiseModel(Protocol[MemoryT]):
         """
         return memory
 
+    def after_unusable(self, memory: MemoryT, unusable: Array) -> MemoryT | None:
+        """Return the memory after infinite numbers, which count as outliers; None for models that count none.
+
+        Args:
+            memory: after the usable coordinates of the measurement.
+            unusable: which coordinates are infinite or too large to square, (M,).
+        """
+        return None
+
     def sensor_slices(self, size: int) -> list[Any]:
         """Return the coordinates of each sensor that is weighted by itself; by default all of them as one.
 

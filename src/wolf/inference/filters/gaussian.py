@@ -202,6 +202,9 @@ class GaussianFilter(Filter):
         if decision.scales is not None:
             info = info._replace(noise_scale=decision.scales[0], dynamics_scale=decision.scales[1])
         memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), decision.memory, state.memory)
+        counted = self.noise.after_unusable(memory, y.present & (y.observed == 0.0))
+        if counted is not None:
+            memory = jax.tree.map(lambda new, old: jnp.where(y.non_finite, new, old), counted, memory)
         return GaussianState(belief, state.t + 1, memory), info
 
     def _is_large(self, size: int) -> bool:

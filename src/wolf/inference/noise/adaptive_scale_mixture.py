@@ -98,6 +98,10 @@ class AdaptiveScaleMixture(NoiseModel[Counts]):
         """Return the mixture of the current counts."""
         return NoiseEstimate(SCALES.astype(memory.now.dtype), memory.now)
 
+    def after_unusable(self, memory: Counts, unusable: Array) -> Counts:
+        """Count an infinite number as one of the widest component."""
+        return memory._replace(now=memory.now.at[-1].add(1.0))
+
     def __call__(self, context: UpdateContext[Counts]) -> UpdateDecision[Counts]:
         """Match the moments of the mixture posterior, and update the counts."""
         (now, prior), estimate = context.memory, self.noise_estimate(context.memory)

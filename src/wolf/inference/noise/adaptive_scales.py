@@ -232,6 +232,10 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         counts = mixture_counts.without_outliers(memory.counts, prior, is_outlier, rejected.sum())
         return NoiseScalesMemory(counts, snapshot, estimates, ar1)
 
+    def after_unusable(self, memory: NoiseScalesMemory, unusable: Array) -> NoiseScalesMemory:
+        """Count an infinite number as one of the widest component, under each prior."""
+        return memory._replace(counts=memory.counts.at[:, -1].add(1.0))
+
     def __call__(self, context: UpdateContext[NoiseScalesMemory]) -> UpdateDecision[NoiseScalesMemory]:
         """Match the moments of the mixture posterior, and update the counts and the scale factors."""
         memory, estimate = context.memory, self.noise_estimate(context.memory)

@@ -77,6 +77,11 @@ class DelegatingNoise(NoiseModel[MemoryT]):
         """Return the predicted measurement of the wrapped noise model."""
         return self.base.predict_measurement(self.base_memory(memory), view, belief, dynamics, noise_cov)
 
+    def after_unusable(self, memory: MemoryT, unusable: Array) -> MemoryT | None:
+        """Return the memory with that of the wrapped noise model after infinite numbers."""
+        counted = self.base.after_unusable(self.base_memory(memory), unusable)
+        return None if counted is None else self.with_base_memory(memory, counted)
+
     def sensor_slices(self, size: int) -> list[Any]:
         """Return the coordinates of each sensor of the wrapped noise model."""
         return self.base.sensor_slices(size)
