@@ -31,6 +31,7 @@ MIN_SERIES_PER_THREAD = 64  # fewer do not pay for a thread
 # are in the cache, and the next batch reuses the memory.
 BATCH_ROWS = 65_536
 MAX_PROGRAMS = 128  # each takes 5 MB (WoLF) to 40 (the default), and 26 of the 65,530 maps that a process may have
+MAX_FINE_LENGTHS = 16  # of runs with noise mixtures, whose programs take 20 to 40 MB; then padding is coarse
 MIN_STEPS = 16  # that a run is padded to
 MIN_PADDED_ROWS = 256  # to which shorter series are padded, so that many of them share a program
 FINE_PADDING_STEPS = 1024  # above which there are more lengths, and less padding
@@ -66,9 +67,43 @@ def bounded(compiled: Compiled) -> Compiled:
 def bound_programs() -> None:
     """Clear the compiled programs when there are very many, since they are never freed otherwise."""
     if sum(each._cache_size() for each in _jitted) > MAX_PROGRAMS:
-        for each in _jitted:
-            each.clear_cache()
-        malloc_trim.trim_heap()
+        clear_programs()
+
+
+def clear_programs() -> None:
+    """Clear all compiled programs, and return their memory to the system."""
+    for each in _jitted:
+        each.clear_cache()
+    malloc_trim.trim_heap()
+
+
+class LargePrograms:
+    """Padded lengths of the runs whose programs are large, of which a process cannot keep one for each length.
+
+    Up to `MAX_FINE_LENGTHS` they are those of `pad_steps`. A process that meets more clears its programs, and pads by
+    up to a factor of two from then on: 16 programs serve all lengths up to a million, and none is compiled again.
+    """
+
+    def __init__(self) -> None:
+        self.lengths: set[int] = set()
+
+    def pad(self, count: int) -> int:
+        """Round a number of steps up, and clear the programs where this ends fine padding."""
+        if len(self.lengths) <= MAX_FINE_LENGTHS:
+            self.lengths.add(pad_steps(count))
+            if len(self.lengths) <= MAX_FINE_LENGTHS:
+                return pad_steps(count)
+            clear_programs()
+        return max(MIN_STEPS, 1 << (count - 1).bit_length())
+
+
+_large_programs = LargePrograms()
+
+
+def _padding(method: Filter) -> Callable[[int], int]:
+    """Return the function that pads the steps of a run."""
+    mixture = method.noise is not None and method.noise.is_mixture
+    return _large_programs.pad if mixture else pad_steps
 
 
 @bounded
@@ -148,7 +183,11 @@ def stretch(tree: PyTree, extra: int) -> PyTree:
 
 
 def lengthen(
-    model: Model, ys: np.ndarray, us: np.ndarray | None, per_series: bool = False
+    model: Model,
+    ys: np.ndarray,
+    us: np.ndarray | None,
+    per_series: bool = False,
+    padded: Callable[[int], int] = pad_steps,
 ) -> tuple[Model, np.ndarray, np.ndarray | None]:
     """Pad measurements with missing ones, and inputs and time-varying arrays to match.
 
@@ -157,13 +196,14 @@ def lengthen(
         ys: measurements, (..., T, M).
         us: inputs, (..., T, U), or None.
         per_series: whether the model's arrays begin with a series axis.
+        padded: rounds a number of steps up.
     """
     one = jax.tree.map(lambda leaf: leaf[0], model) if per_series else model
-    varying = {name: pad_steps(length) - length for name, length in time_axes(one).items()}
+    varying = {name: padded(length) - length for name, length in time_axes(one).items()}
     if any(varying.values()):
         longer = {name: pad(getattr(model, name), int(per_series), after=more) for name, more in varying.items()}
         model = replace(model, **longer)
-    extra = pad_steps(ys.shape[-2]) - ys.shape[-2]
+    extra = padded(ys.shape[-2]) - ys.shape[-2]
     if not extra:
         return model, ys, us
     blank = np.full((*ys.shape[:-2], extra, ys.shape[-1]), np.nan, ys.dtype)
@@ -197,7 +237,7 @@ def run_one(
 ) -> tuple[PyTree, PyTree]:
     """Filter one series in one kernel; without fusion where the compiler does not support an operation in it."""
     steps = len(ys)
-    model, ys, us = lengthen(model, ys, us)
+    model, ys, us = lengthen(model, ys, us, padded=_padding(method))
     options = options | {"length": np.int32(steps)}
     # A small Gaussian filter has no batch of matrices to look for.
     plain = method.linearization is not None and max(model.state_dim, model.obs_dim) <= SMALL
@@ -258,7 +298,7 @@ def run_series(
     parts = busy * rounds if busy > 1 else 1
     size, steps = -(-len(ys) // parts), ys.shape[1]
     lengths = np.full(len(ys), steps, np.int32) if lengths is None else lengths
-    model, ys, us = lengthen(model, ys, us, per_series)
+    model, ys, us = lengthen(model, ys, us, per_series, _padding(method))
     blank = parts * size - len(ys)
     padded = np.concatenate([ys, np.full((blank, *ys.shape[1:]), np.nan, ys.dtype)]) if blank else ys
     rows = [np.minimum(np.arange(i * size, (i + 1) * size), len(ys) - 1) for i in range(parts)]

@@ -145,3 +145,27 @@ def test_memory_stays_flat(kind, count):
     (memory, maps), (memory_after, maps_after) = grow(kind, count)
     assert memory_after < 1.15 * memory + 20
     assert maps_after < 1.15 * maps + 500
+
+
+def test_large_programs_stay_few_whatever_lengths_come(monkeypatch):
+    """Above `MAX_FINE_LENGTHS` lengths are padded to powers of two: the same bits, and bounded programs."""
+    model, ys = wolf.models.local_level(0.1, 1.0), np.random.default_rng(0).normal(size=400)
+    lengths, method, runs = [20, 40, 60, 100, 70, 30], wolf.GaussianFilter(noise=wolf.noise.ScaleMixture()), {}
+    for most in (100, 3):
+        xla_batching.clear_programs()
+        monkeypatch.setattr(xla_batching, "MAX_FINE_LENGTHS", most)
+        monkeypatch.setattr(xla_batching, "_large_programs", xla_batching.LargePrograms())
+        outs = [wolf.filter(model, ys[:n], method=method, backend="xla") for n in lengths]
+        programs = sum(each._cache_size() for each in xla_batching._jitted)
+        runs[most] = programs, [(out.means.tobytes(), out.log_liks.tobytes()) for out in outs]
+    assert runs[3][1] == runs[100][1]
+    assert runs[100][0] == len({xla_batching.pad_steps(n) for n in lengths})
+    assert runs[3][0] == 2  # 128 steps, and 32
+
+
+def test_padding_of_large_programs_is_coarse_from_the_limit_on(monkeypatch):
+    monkeypatch.setattr(xla_batching, "MAX_FINE_LENGTHS", 2)
+    monkeypatch.setattr(xla_batching, "clear_programs", lambda: cleared.append(1))
+    cleared, programs = [], xla_batching.LargePrograms()
+    assert [programs.pad(n) for n in (10, 40, 12, 70, 40, 10, 1000)] == [16, 48, 16, 128, 64, 16, 1024]
+    assert cleared == [1]
