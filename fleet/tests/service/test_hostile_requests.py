@@ -199,18 +199,19 @@ def test_deep_json_is_an_error_of_the_client(server):
         assert server.ask(path, deep)[0] == 400
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_random_bodies_stop_nothing_and_refused_ones_move_no_state(tmp_path, seed):
-    rng = np.random.default_rng(seed)
-    whole = body(some_rows(6))
+@pytest.mark.parametrize("alphabet", [range(256), b'0123456789eE+-.,:{}[]" nulNaIfty\\'], ids=["bytes", "json"])
+@pytest.mark.parametrize("bodies", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_random_bodies_stop_nothing_and_refused_ones_move_no_state(tmp_path, alphabet, bodies):
+    rng = np.random.default_rng(bodies)
+    whole, formats = body(some_rows(6)), ["json", "lines", "csv"] if len(alphabet) == 256 else ["json"]
     with open_service(tmp_path, allowed_lateness=3.0) as service:
         service.post("json", whole)
-        for _ in range(300):
+        for _ in range(bodies):
             data = bytearray(whole)
-            for place in rng.integers(0, len(data), rng.integers(1, 6)):
-                data[place] = rng.integers(256)
+            for place in rng.integers(0, len(data), rng.integers(1, 4)):
+                data[place] = rng.choice(alphabet)
             before = states(service), service.pipeline.counts.rows
-            answer = service.post_many([Record("", str(rng.choice(["json", "lines", "csv"])), NOW, bytes(data))])[0]
+            answer = service.post_many([Record("", str(rng.choice(formats)), NOW, bytes(data))])[0]
             if isinstance(answer, Exception):
                 assert isinstance(answer, ValueError)
                 assert (states(service), service.pipeline.counts.rows) == before

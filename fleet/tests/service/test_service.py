@@ -25,6 +25,7 @@ from wolf_fleet.service import Service, responses
 from wolf_fleet.service.write_ahead_log import Record
 
 pytestmark = pytest.mark.thorough
+DAMAGES = ("flip", "shorten", "delete")
 KILLER = Path(__file__).parent / "serving_kills.py"
 
 
@@ -95,6 +96,39 @@ def test_a_request_that_was_being_written_is_removed(written, where):
     assert outcome(folder) == after[-2]
 
 
+def injure(path, damage, rng):
+    """Flip a bit of a file, shorten it, or delete it."""
+    text = bytearray(path.read_bytes())
+    used = len(bytes(text).rstrip(b"\0"))
+    if damage == "flip":
+        text[int(rng.integers(used))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(text)
+    elif damage == "shorten":
+        path.write_bytes(text[: int(rng.integers(used))])
+    else:
+        path.unlink()
+
+
+@pytest.mark.slow
+def test_four_hundred_storage_faults_are_all_reported(tmp_path):
+    live, rows = tmp_path / "live", some_rows(64)
+    with open_service(live, batch_rows=8) as service:
+        for i in range(0, 56, 4):
+            service.post("json", body(rows[i : i + 4]), f"request {i}")
+    service = open_service(live)
+    for i in range(56, 64, 2):
+        service.post("json", body(rows[i : i + 2]), f"request {i}")
+    crash(service)
+    shutil.copytree(live, tmp_path / "good")
+    files = [path.relative_to(live) for path in live.rglob("*") if path.is_file() and path.name != "lock"]
+    rng = np.random.default_rng(5)
+    for _ in range(400):
+        shutil.rmtree(live)
+        shutil.copytree(tmp_path / "good", live)
+        injure(live / files[rng.integers(len(files))], str(rng.choice(DAMAGES)), rng)
+        assert outcome(live) is None
+
+
 def test_damage_of_any_file_is_named_and_recover_says_what_is_lost(tmp_path):
     live, rows = tmp_path / "live", some_rows(24)
     with open_service(live, batch_rows=8) as service:
@@ -111,18 +145,10 @@ def test_damage_of_any_file_is_named_and_recover_says_what_is_lost(tmp_path):
     shutil.copytree(live, tmp_path / "good")
     rng = np.random.default_rng(0)
     for path in files:
-        for damage in ("flip", "shorten", "delete"):
+        for damage in DAMAGES:
             shutil.rmtree(live)
             shutil.copytree(tmp_path / "good", live)
-            text = bytearray((live / path).read_bytes())
-            used = len(bytes(text).rstrip(b"\0"))
-            if damage == "flip":
-                text[int(rng.integers(used))] ^= 1 << int(rng.integers(8))
-                (live / path).write_bytes(text)
-            elif damage == "shorten":
-                (live / path).write_bytes(text[: used - 1])
-            else:
-                (live / path).unlink()
+            injure(live / path, damage, rng)
             with pytest.raises(DamagedState, match=r"--recover"):
                 open_service(live)
             recovered = open_service(live, recover=True)

@@ -266,6 +266,8 @@ class Service:
             # A new error: the traceback and the context of this one refer to the body of the request.
             kind = IdempotencyConflict if isinstance(error, IdempotencyConflict) else ValueError
             return kind(str(error)), False
+        except Exception as error:  # a defect of parsing; no state has moved, so only this request is refused
+            return ValueError(f"the body cannot be read ({type(error).__name__}: {error})"), False
         return self._apply(record, rows, dated), True
 
     def _parse(self, record: Record, max_keys: int) -> tuple[RowBatch, bool | None]:

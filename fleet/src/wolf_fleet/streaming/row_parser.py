@@ -81,7 +81,10 @@ class RowParser:
     def _csv(self, head: str, source: str) -> Callable[[str], Sequence[Cell]]:
         found: list[str] = []
         for delimiter in DELIMITERS:
-            names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter), [])]
+            try:
+                names = [name.strip() for name in next(csv.reader([head], delimiter=delimiter), [])]
+            except csv.Error as error:
+                raise ValueError(f"the first line of {source} is not CSV: {error}") from None
             found = max(found, names, key=len)
             if set(self.columns.names) <= set(names):
                 positions, width = [names.index(name) for name in self.columns.names], len(names)
