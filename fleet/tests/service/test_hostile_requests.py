@@ -209,7 +209,7 @@ def test_random_bodies_stop_nothing_and_refused_ones_move_no_state(tmp_path, alp
         for _ in range(bodies):
             data = bytearray(whole)
             for place in rng.integers(0, len(data), rng.integers(1, 4)):
-                data[place] = rng.choice(alphabet)
+                data[place] = rng.choice(list(alphabet))
             before = states(service), service.pipeline.counts.rows
             answer = service.post_many([Record("", str(rng.choice(formats)), NOW, bytes(data))])[0]
             if isinstance(answer, Exception):
