@@ -9,6 +9,7 @@ from tests.oracle import assert_close
 from tests.rows import rows
 
 import wolf
+from wolf.interfaces import NoiseModel
 from wolf.numerics.pytree import cast
 
 STEPS = 20
@@ -146,8 +147,10 @@ def test_infinite_and_huge_values_are_rejected(name, dtype):
         if out.weights.ndim == 1:  # one weight for the row: the whole row is rejected
             without[[4, 6, 8]] = np.nan
         expected = wolf.filter(model, without, method=method, dtype=dtype)
-        np.testing.assert_array_equal(out.means, expected.means)
-        np.testing.assert_array_equal(out.covs, expected.covs)
+        counts = type(method.noise.innermost).after_unusable is not NoiseModel.after_unusable
+        same = slice(5 if counts else None)  # the first is at step 4; it is counted as an outlier from then on
+        np.testing.assert_array_equal(out.means[same], expected.means[same])
+        np.testing.assert_array_equal(out.covs[same], expected.covs[same])
     if name.startswith("WoLF"):
         check_large(model, method, dtype)
 
