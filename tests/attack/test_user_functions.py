@@ -338,6 +338,11 @@ def test_right_function_gives_the_numbers_of_numpy_in_every_order(precision):
         np.testing.assert_allclose(np.asarray(moved(jnp.asarray(x))), reference(body, x), rtol=1e-5, err_msg=body)
 
 
+def test_functions_of_libraries_and_objects_are_called_by_their_signatures():
+    assert wolf.filter(model(jnp.sin, jnp.cos, residual=jnp.subtract), YS, method="EKF").means.shape == (3, 2)
+    assert wolf.filter(model(jax.jit(jnp.sin), residual=lambda *pair: pair[0] - pair[1]), YS, method="EKF")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["filter", "single", "xla", "ensemble", "many", "online", "run_filter"])
 @pytest.mark.parametrize("body", RIGHT)

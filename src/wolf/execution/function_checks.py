@@ -11,7 +11,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ MAX_LINE_LENGTH = 80  # characters of a line of code in a message
 NUMPY_CALL = re.compile(r"\b(?:np|numpy|math)\.((?:linalg\.|random\.)?\w+)\(")
 PYTHON_CHOICE = re.compile(r"\b(?:if|while|and|or|not|assert|max|min|sorted|any|all|in)\b")
 CONVERSION = re.compile(r"\b(float|int|bool|round)\(|\.(item|tolist)\(")
-INTERNAL = re.compile(r"racer|traced|jax\._src|jaxpr|ShapedArray|JitTracer|abstract|aval|concrete", re.IGNORECASE)
+INTERNAL = re.compile(r"tracer|traced|jax\._src|jaxpr|ShapedArray|\baval\b|abstract|concrete", re.IGNORECASE)
 FOREIGN = tuple(
     os.path.join(str(path), "")
     for path in (Path(__file__).parents[1], *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
@@ -58,7 +58,7 @@ def check_functions(model: Model, us: Any, dtype: str | None = "float64") -> Non
     """
     size, measured = model.state_dim, model.obs_dim
     columns = None if us is None else us.shape[-1]
-    checked: list[tuple[str, Callable, tuple[int, int | None], int | None]] = []
+    checked: list[tuple[str, Callable, tuple[int, int | None], int]] = []
     if isinstance(model, StateSpaceModel):
         checked += [("observe", model.observe, (size, columns), measured)]
         checked += [] if model.dynamics is None else [("dynamics", model.dynamics, (size, columns), size)]
@@ -70,26 +70,27 @@ def check_functions(model: Model, us: Any, dtype: str | None = "float64") -> Non
         (_check_once if is_plain_function(fn) else _check)(name, fn, sizes, wanted, dtype)
 
 
-def _check(name: str, fn: Callable, sizes: tuple[int, int | None], size: int | None, dtype: str | None) -> None:
-    """Trace f(x) or f(x, u), and check that it returns a vector of a size.
+def _check(name: str, fn: Callable, sizes: tuple[int, int | None], size: int, dtype: str | None) -> None:
+    """Trace f(x), f(x, u) or residual(y, prediction), and check that it returns a vector of a size.
 
     Args:
         name: of the function.
         fn: the function.
         sizes: of its arguments.
-        size: of its result; None for any.
+        size: of its result.
         dtype: precision.
     """
     if dtype is not None and not validation.is_traced(*jax.tree.leaves(fn)):
         fn = fn if is_plain_function(fn) else cast(fn, dtype)  # as the run does
-    with precision(dtype) if dtype else _NoContext():
+    with precision(dtype) if dtype else nullcontext():
         kind = dtype or jnp.result_type(float)
-        given = sizes[:1] if sizes[1] is None or num_arguments(fn) < 2 else sizes
+        alone = name != "residual" and (sizes[1] is None or num_arguments(fn) < 2)
+        given = sizes[:1] if alone else sizes
         arguments = [jax.ShapeDtypeStruct((each,), kind) for each in given]
 
         def result(*values: Array) -> Array:
-            value = _as_array(name, with_own_arrays(fn)(*values), f"({size},)" if size else "(M,)")
-            if size is not None and value.shape != (size,) and not (size == 1 and value.shape == ()):
+            value = _as_array(name, with_own_arrays(fn)(*values), f"({size},)")
+            if value.shape != (size,) and not (size == 1 and value.shape == ()):
                 raise _RefusedResultError(
                     f"{name} must return an array of shape ({size},), to match its covariance; got {value.shape}"
                     f"{_shape_advice(value.shape, size)}"
@@ -111,14 +112,6 @@ def explained() -> Iterator[None]:
         if not type(error).__module__.startswith("jax"):
             raise
         raise ValueError(_explanation("a function of the model, the method or save=", "", "", error)) from None
-
-
-class _NoContext:
-    """Context that changes nothing."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *raised: object) -> None: ...
 
 
 def check_weights(method: Filter, model: Model) -> None:
