@@ -237,7 +237,8 @@ def _tables(verdicts: list[dict]) -> list[str]:
     """Lay out our figures beside the reported ones, a table for each source; reasons are numbered below."""
     lines: list[str] = ["## Verdicts", ""] if verdicts else []
     reasons: list[str] = []
-    for source, where in dict.fromkeys((found["source"], found["where"]) for found in verdicts):
+    ordered = sorted(verdicts, key=lambda found: verdict.KINDS.index(found["kind"]))
+    for source, where in dict.fromkeys((found["source"], found["where"]) for found in ordered):
         rows = []
         for found in (each for each in verdicts if each["source"] == source):
             text = WORDS[found["status"]]

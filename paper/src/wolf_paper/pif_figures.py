@@ -80,7 +80,8 @@ def diagonal(rows: Rows) -> Any:
     ax = figure.add_subplot()
     errors = figures.group(rows, "method", "error")
     for method, values in figures.group(rows, "method", "pif").items():
-        ax.plot(errors[method], values, "o-", ms=4, color=figures.color(method), label=method)
+        marker = style.method_style(method).marker
+        ax.plot(errors[method], values, marker=marker, ms=5, label=method, **figures.line_style(method))
     ax.set_xscale("log")
     ax.set_yscale("log")
     figures.dress(ax)
