@@ -25,7 +25,7 @@ from wolf.online.sensor import Sensor
 from wolf.online.step_info import StepReport
 from wolf.online.steppers import Matrices, Snapshot, make_stepper, overridden_model, time_step
 from wolf.results import count, describe_state
-from wolf.results.conformal import Calibration, ConformalIntervals, innovation_variances, read_calibration
+from wolf.results.conformal import Calibration, calibration_of, innovation_variances, read_calibration
 from wolf.results.states import read_state
 from wolf.results.views.learned_noise import learned_noise
 from wolf.runtime import checkpoints
@@ -413,7 +413,7 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
             state=state,
-            calibrate=ConformalIntervals(**header["calibrate"]) if "calibrate" in header else None,
+            calibrate=calibration_of(header),
         )
         online._u_before = arrays.get("u_before")
         online._log_scale = arrays.get("log_scale", online._log_scale)

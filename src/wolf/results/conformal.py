@@ -12,7 +12,7 @@ the last two cases keep θ within L + γ of 0, |coverage - level| <= (L + γ) / 
 """
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -121,6 +121,17 @@ def read_calibration(calibrate: object) -> ConformalIntervals | None:
         return ConformalIntervals()
     got = validation.short_repr(calibrate)
     raise ValueError(f'calibrate must be "conformal", a wolf.ConformalIntervals(level, rate) or None; got {got}')
+
+
+def calibration_of(header: dict[str, Any]) -> ConformalIntervals | None:
+    """Return by which intervals a saved filter calibrates."""
+    given = header.get("calibrate")
+    if given is None:
+        return None
+    names = {field.name for field in dataclasses.fields(ConformalIntervals)}
+    if not isinstance(given, dict) or given.keys() != names:
+        raise ValueError(f"the file is damaged: calibrate is {validation.short_repr(given)}")
+    return ConformalIntervals(**given)
 
 
 def innovation_variances(covs: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from wolf.online.bank.entry import BankEntry
 from wolf.online.bank.state_table import StateTable
 from wolf.online.bank.step import BankStep, BankStepper
 from wolf.results import Filtered, States, count
-from wolf.results.conformal import Calibration, read_calibration
+from wolf.results.conformal import Calibration, calibration_of, read_calibration
 from wolf.runtime import checkpoints
 from wolf.statespace import Model, time_axes
 
@@ -281,7 +281,7 @@ class Bank:
         validate.check_model(model)
         keys, header, arrays = serialization.from_table(table)
         chosen = from_dict(header["method"]) if method is None else method
-        bank = cls(model, chosen, dtype=header["dtype"], calibrate=serialization.calibration(header))
+        bank = cls(model, chosen, dtype=header["dtype"], calibrate=calibration_of(header))
         bank._replace_all("the table", header, arrays | key_index.pack(keys))
         return bank
 
@@ -298,7 +298,7 @@ class Bank:
         validate.check_model(model)
         header, arrays = serialization.read(path)
         chosen = from_dict(header["method"]) if method is None else method
-        bank = cls(model, chosen, dtype=header["dtype"], calibrate=serialization.calibration(header))
+        bank = cls(model, chosen, dtype=header["dtype"], calibrate=calibration_of(header))
         bank._replace_all(path, header, arrays)
         return bank
 

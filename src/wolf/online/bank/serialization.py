@@ -13,7 +13,7 @@ import numpy as np
 from wolf import validation
 from wolf.interfaces import Filter
 from wolf.numerics.pytree import to_dict
-from wolf.results.conformal import ConformalIntervals
+from wolf.results.conformal import ConformalIntervals, calibration_of
 from wolf.runtime import checkpoints
 from wolf.runtime.hashing import fingerprint
 from wolf.statespace import Model
@@ -67,11 +67,6 @@ def _settings(intervals: ConformalIntervals | None) -> dict[str, object]:
     return {} if intervals is None else {"calibrate": dataclasses.asdict(intervals)}
 
 
-def calibration(header: dict[str, Any]) -> ConformalIntervals | None:
-    """Return by which intervals a saved bank calibrates."""
-    return ConformalIntervals(**header["calibrate"]) if "calibrate" in header else None
-
-
 def check_header(
     where: str | PathLike[str],
     header: dict[str, object],
@@ -84,8 +79,8 @@ def check_header(
     checkpoints.check_identity(where, header, model, method)
     if header["dtype"] != dtype:
         raise ValueError(f"{where} holds states of another precision, {header['dtype']}; expected {dtype}")
-    if calibration(header) != intervals:
-        raise ValueError(f"{where} holds states with calibrate={calibration(header)!r}; expected {intervals!r}")
+    if calibration_of(header) != intervals:
+        raise ValueError(f"{where} holds states with calibrate={calibration_of(header)!r}; expected {intervals!r}")
 
 
 def check_arrays(where: str | PathLike[str], arrays: dict[str, np.ndarray], widths: tuple[int, int]) -> None:
