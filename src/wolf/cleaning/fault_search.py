@@ -1,8 +1,8 @@
 """Retrospective search for faults and level shifts in a series of one column.
 
 Each round leaves out the strongest faults (`diagnostics.faults.step_scan`) and restores those that are consistent with
-all other measurements; a shift is accepted once nothing stronger is left around it. The boundaries of bursts are refined last
-(`diagnostics.faults.boundaries`).
+all other measurements; a shift is accepted once nothing stronger is left around it. The boundaries of bursts are
+refined last (`diagnostics.faults.boundaries`).
 """
 
 import numpy as np

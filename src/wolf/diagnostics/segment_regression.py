@@ -3,9 +3,9 @@
 Within a segment y(t) = β₀ + β₁ t + u(t) with u an AR(1) process of a common coefficient ρ, started afresh in each
 segment. Prais-Winsten scaling (1954) whitens it: the first row times sqrt(1 - ρ²), the others minus ρ times the row
 before. With conjugate priors, β ~ N(m, σ² V) and σ² inverse gamma for each segment, the evidence is that of a
-multivariate Student t distribution, from running sums of the rows. The priors are centred on the noise and the spread of
-the whole series (empirical Bayes). Readings far from their neighbours are moved to the limit of that distance (Huber
-1964), and a season is subtracted. Level or line, and ρ, are those with the largest evidence for the series.
+multivariate Student t distribution, from running sums of the rows. The priors are centred on the noise and the
+spread of the whole series (empirical Bayes). Readings far from their neighbours are moved to the limit of that distance
+(Huber 1964), and a season is subtracted. Level or line, and ρ, are those with the largest evidence for the series.
 """
 
 import numpy as np

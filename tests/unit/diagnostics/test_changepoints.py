@@ -120,7 +120,7 @@ def test_noise_without_a_model_has_no_change(correlation):
 
 
 def test_evidence_of_a_segment_is_that_of_a_student_t_distribution():
-    """Against scipy: with β ~ N(0, σ² v) and σ² inverse gamma (a, b), y is multivariate t with 2a degrees of freedom."""
+    """Against scipy: with β ~ N(0, σ² v), σ² inverse gamma (a, b), y is multivariate t with 2a degrees of freedom."""
     from scipy.stats import multivariate_t
 
     from wolf.diagnostics import segment_regression as regression
