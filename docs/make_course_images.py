@@ -20,7 +20,7 @@ def run_page(name):
     text = (HERE / "course" / f"{name}.md").read_text(encoding="utf-8")
     variables = {}
     for example in doctest.DocTestParser().get_examples(text):
-        exec(compile(example.source, name, "single"), variables)  # noqa: S102
+        exec(compile(example.source, name, "single"), variables)
     return variables
 
 
