@@ -9,6 +9,8 @@ import pytest
 QUICK = {"KF", "WoLF", "KF-B", "Learned", "Adaptive"}
 PARTS = QUICK | {"EKF", "IEKF", "UKF", "WoLF-TMD", "WoLF-PerCoordinate", "KF-IW", "KF-Ting", "KF-Student", "KF-Huang"}
 PARTS |= {"RSTKF", "Huber-KF", "MCKF", "ADF", "IMM", "OGD", "Beta-PF", "Beta-RBPF"}
+# Parts of their own whose contract only `make check-all` tests; tests/unit/inference/test_successors.py has the rest.
+SUCCESSORS = {"ST-RCGP", "OIKF", "RoLF", "STKF", "STKF-AR", "RunLength"}
 SLOW_GRADIENTS = {"RSTKF", "Huber-KF", "MCKF", "KF-Huang", "KF-Student", "KF-IW"}  # seconds to compile
 
 

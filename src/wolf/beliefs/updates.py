@@ -29,6 +29,7 @@ class WeightedUpdate(NamedTuple):
         weight: w. A scalar for the whole measurement, (M,) per coordinate, or a matrix (M, M) that maps the measurement
             to whitened coordinates and scales them, so that its information is `Wᵀ W`.
         spread: root (D, K) of a positive semi-definite term added to the posterior covariance. None stands for zero.
+        shift: added to the residual, (M,), by losses that are no power of the likelihood. None stands for zero.
 
     Example:
         >>> one = jnp.eye(1)
@@ -40,16 +41,19 @@ class WeightedUpdate(NamedTuple):
 
     weight: Array
     spread: Array | None = None
+    shift: Array | None = None
 
     def apply(
         self, belief: "Belief", view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
     ) -> tuple["Belief", Array]:
         """Condition the belief on the weighted measurement."""
-        return belief.condition(view, residual, obs_cov, self, form)
+        shifted = residual if self.shift is None else residual + self.shift
+        return belief.condition(view, shifted, obs_cov, self, form)
 
     def masked(self, observed: Array) -> "WeightedUpdate":
         """Set the weight of coordinates that were not measured to zero."""
-        return self._replace(weight=mask(self.weight, observed))
+        shift = None if self.shift is None else self.shift * observed
+        return self._replace(weight=mask(self.weight, observed), shift=shift)
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
         """Return the weight as a scalar, or one value per coordinate."""

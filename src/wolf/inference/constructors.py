@@ -234,6 +234,12 @@ def ting(propagate: bool = False, **options: Any) -> Filter:
     return inner if propagate else CovarianceReset(inner)
 
 
+def adaptive_student(**options: Any) -> GaussianFilter:
+    """Build the STKF-AR of Li et al. (2025): measurement scales estimated from what is no outlier."""
+    defaults = {"dof": 100.0, "forgetting": 0.98, "outlier_prob": 0.05}
+    return with_noise(noise.VariationalStudent, Linear())(**(defaults | options))
+
+
 def student_mixture(dof: float = 4.0, **options: Any) -> GaussianFilter:
     """Build an assumed density filter with a discretised Student-t scale mixture."""
     return GaussianFilter(noise=noise.ScaleMixture.student(dof), **options)

@@ -26,7 +26,7 @@ from wolf.inference.constructors import Adaptive as Adaptive
 from wolf.inference.constructors import Learned as Learned
 from wolf.inference.constructors import LowRank as LowRank
 from wolf.inference.constructors import WoLF as WoLF
-from wolf.inference.filters import IMM, GaussianFilter, GradientFilter, ParticleFilter, RaoBlackwellFilter
+from wolf.inference.filters import IMM, GaussianFilter, GradientFilter, ParticleFilter, RaoBlackwellFilter, RunLength
 from wolf.inference.linearization import Cubature, GaussHermite, Linear, Unscented
 from wolf.inference.noise.divergence_recovery import JumpRecovery
 from wolf.interfaces import Filter, NoiseModel, Requirements
@@ -121,6 +121,16 @@ ROWS: tuple[Row, ...] = (
         "Row weights min(1, γ/|ε|): the Huber-based filter of Karlgaard & Schaub (2007)."),
     Row("MCKF", "rival", _with_noise(noise.Correntropy, Linear()),
         "Row weights exp(-ε²/2σ²): the maximum correntropy Kalman filter of Chen et al. (2017)."),
+    Row("ST-RCGP", "rival", _with_noise(noise.ScoreMatching, Linear()),
+        "Weighted score matching centred at the prediction: no options to choose (Laplante et al. 2025)."),
+    Row("OIKF", "rival", _with_noise(noise.OutlierVariance, Linear()),
+        "Outlier-insensitive: a variance with a flat prior added to each coordinate (Truzman et al. 2023)."),
+    Row("RoLF", "rival", _with_noise(noise.StrongTracking, Linear()),
+        "WoLF-MD with a fading factor on the propagated covariance, for jumps of the state (Liu 2025)."),
+    Row("STKF", "rival", _with_noise(noise.VariationalStudent, Linear()),
+        "Student-t losses on the rows of prediction and measurement (Li et al. 2025)."),
+    Row("STKF-AR", "rival", constructors.adaptive_student,
+        "STKF that estimates the scales of the measurement's rows online, not from outliers (Li et al. 2025)."),
     Row("ADF", "rival", _with_noise(noise.ScaleMixture),
         "Assumed density filter: a Gaussian scale mixture of multiples of R with fixed probabilities."),
     Row("ADF-Student", "rival", constructors.student_mixture,
@@ -130,6 +140,8 @@ ROWS: tuple[Row, ...] = (
     Row("Adaptive", "adaptive", Adaptive,
         "The default, adaptive R and Q: also estimates the scale of Q and the noise's autocorrelation.", True),
     Row("IMM", "multiple model", IMM, "Interacting multiple models: one filter per mode, mixed at every step."),
+    Row("RunLength", "multiple model", _with_defaults(RunLength, filter=WoLF()),
+        "Online changepoints: a filter for each likely start of the current segment (Duran-Martin et al. 2025)."),
     Row("OGD", "gradient", GradientFilter, "Gradient steps on the squared error of each measurement."),
     Row("PF", "particle", _with_defaults(ParticleFilter, likelihood=noise.GaussianLikelihood()),
         "Bootstrap particle filter with a Gaussian likelihood."),

@@ -13,8 +13,12 @@ from wolf.inference.noise.particle_likelihoods import (
 )
 from wolf.inference.noise.per_sensor import PerSensorNoise
 from wolf.inference.noise.rivals.huang2017 import UnknownStudentNoise
+from wolf.inference.noise.rivals.outlier_variance import OutlierVariance
 from wolf.inference.noise.rivals.robust_regression import Correntropy, HuberRegression, TwoSidedStudent
+from wolf.inference.noise.rivals.score_matching import ScoreMatching
+from wolf.inference.noise.rivals.strong_tracking import StrongTracking
 from wolf.inference.noise.rivals.variational import BetaBernoulli, GammaWeight, InverseWishart, StudentNoise
+from wolf.inference.noise.rivals.variational_student import VariationalStudent
 from wolf.inference.noise.scale_mixture import ScaleMixture
 from wolf.inference.noise.weighted import Weighted
 
@@ -32,11 +36,15 @@ __all__ = [
     "InverseWishart",
     "MixtureLikelihood",
     "NoiseEstimate",
+    "OutlierVariance",
     "PerSensorNoise",
     "ScaleMixture",
+    "ScoreMatching",
+    "StrongTracking",
     "StudentLikelihood",
     "StudentNoise",
     "TwoSidedStudent",
     "UnknownStudentNoise",
+    "VariationalStudent",
     "Weighted",
 ]

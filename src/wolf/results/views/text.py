@@ -8,6 +8,7 @@ import numpy as np
 from wolf.inference import registry
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.filters.imm import IMM
+from wolf.inference.filters.run_length import RunLength
 from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.inference.noise import Weighted
 from wolf.interfaces import Filter
@@ -43,7 +44,7 @@ def _before_adaptation(method: Filter) -> Filter:
     """Return a method as it was before it was adapted to a model: with the covariance form "auto"."""
     if isinstance(method, GaussianFilter) and method.form == AUTOMATIC_FORM:
         return dataclasses.replace(method, form="auto")
-    if isinstance(method, FilterWrapper | IMM) and isinstance(method.filter, GaussianFilter):
+    if isinstance(method, FilterWrapper | IMM | RunLength) and isinstance(method.filter, GaussianFilter):
         outer: Any = method
         return dataclasses.replace(outer, filter=_before_adaptation(method.filter))
     return method

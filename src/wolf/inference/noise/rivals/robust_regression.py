@@ -17,7 +17,7 @@ from wolf import validation
 from wolf.beliefs import Belief, Gaussian, SqrtGaussian
 from wolf.beliefs.updates import NominalCovUpdate, RevisedPriorUpdate, WeightedUpdate, condition_by_root
 from wolf.inference.noise.whitened import iterate
-from wolf.interfaces import NoiseModel, Number, UpdateContext, UpdateDecision
+from wolf.interfaces import MemoryT, NoiseModel, Number, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, sum_leading, transpose
 from wolf.numerics.pytree import pytree, static
@@ -25,7 +25,9 @@ from wolf.numerics.pytree import pytree, static
 MIN_PRIOR_WEIGHT = 1e-8  # of a row; the inverse of a smaller one would dominate the others
 
 
-class _PriorRevisingNoise(NoiseModel[tuple]):
+class PriorRevisingNoise(NoiseModel[MemoryT]):
+    """Base of noise models that down-weight the prediction too."""
+
     @property
     def revises_prior(self) -> bool:
         """True: the prediction is down-weighted too."""
@@ -33,7 +35,7 @@ class _PriorRevisingNoise(NoiseModel[tuple]):
 
 
 @pytree
-class HuberRegression(_PriorRevisingNoise):
+class HuberRegression(PriorRevisingNoise[tuple]):
     """Weight rows by `min(1, γ/|ε|)`: the Huber-based filter of Karlgaard & Schaub (2007).
 
     Args:
@@ -56,13 +58,11 @@ class HuberRegression(_PriorRevisingNoise):
             size = jnp.maximum(jnp.abs(error), self.threshold)
             return self.threshold / size
 
-        return UpdateDecision(
-            RevisedPriorUpdate(*_iterate_weights(_regression(context), context.belief, power, self.iterations))
-        )
+        return UpdateDecision(RevisedPriorUpdate(*_reweighted(context, power, self.iterations)))
 
 
 @pytree
-class Correntropy(_PriorRevisingNoise):
+class Correntropy(PriorRevisingNoise[tuple]):
     """Weight rows by `exp(-ε²/2σ²)`: the maximum correntropy Kalman filter of Chen et al. (2017).
 
     Its covariance is that of the estimate under the nominal model, as in the paper, so it does not grow when a
@@ -87,13 +87,11 @@ class Correntropy(_PriorRevisingNoise):
         def power(error: Array) -> Array:
             return jnp.exp(-0.5 * (error / self.bandwidth) ** 2)
 
-        return UpdateDecision(
-            NominalCovUpdate(*_iterate_weights(_regression(context), context.belief, power, self.iterations))
-        )
+        return UpdateDecision(NominalCovUpdate(*_reweighted(context, power, self.iterations)))
 
 
 @pytree
-class TwoSidedStudent(_PriorRevisingNoise):
+class TwoSidedStudent(PriorRevisingNoise[tuple]):
     """Model prediction and measurement as Student-t: the RSTKF of Huang et al. (2017).
 
     Model: x ~ N(m, Σ/ξ), y ~ N(Hx, R/λ), ξ ~ Gamma(ω/2, ω/2), λ ~ Gamma(ν/2, ν/2), Σ ~ inverse Wishart around P.
@@ -143,7 +141,7 @@ class TwoSidedStudent(_PriorRevisingNoise):
         return UpdateDecision(RevisedPriorUpdate(Gaussian(belief.mean, scale), linalg.safe_sqrt(power)))
 
 
-class _Regression(NamedTuple):
+class Regression(NamedTuple):
     """Regression with `design` (M, K) on the unknowns ξ, white residual (M,), factor of R and root A of the prior."""
 
     design: Array
@@ -152,16 +150,17 @@ class _Regression(NamedTuple):
     root: Array
 
 
-def _regression(context: UpdateContext) -> _Regression:
+def regression_of(context: UpdateContext) -> Regression:
+    """Write the update of a measurement as a regression."""
     noise, view, belief = linalg.cholesky(context.obs_cov), context.view, context.belief
     root = belief.root if isinstance(belief, SqrtGaussian) else linalg.psd_root(belief.cov)
     design = matmul(view.jac, root)
     if view.root is not None:  # the leftover of the affine approximation is one more unknown, with weight 1
         design = jnp.concatenate([design, view.root], axis=1)
-    return _Regression(noise.half(design), noise.half(context.residual), noise, root)
+    return Regression(noise.half(design), noise.half(context.residual), noise, root)
 
 
-def _solve(regression: _Regression, prior_power: Array, power: Array) -> Array:
+def solve(regression: Regression, prior_power: Array, power: Array) -> Array:
     """Solve the weighted regression for ξ."""
     weight = linalg.safe_sqrt(power)
     design = weight[:, None] * regression.design
@@ -170,29 +169,43 @@ def _solve(regression: _Regression, prior_power: Array, power: Array) -> Array:
     return matvec(spread, factor.solve(weight * regression.residual))
 
 
-def _iterate_weights(
-    regression: _Regression, belief: Belief, power: Callable[[Array], Array], times: int
-) -> tuple[Gaussian, Array]:
+def iterate_weights(
+    regression: Regression, prior_power: Callable[[Array], Array], power: Callable[[Array], Array], times: int
+) -> tuple[Array, Array]:
     """Alternate between the solution and its weights, starting from the prediction ξ = 0.
 
+    Args:
+        regression: of the measurement.
+        prior_power: w² of the rows of the prediction, from their residuals.
+        power: w² of the rows of the measurement.
+        times: number of solutions, including that with the weights returned.
+
     Returns:
-        The revised prior, and the weight of the measurement.
+        w² of the rows of the prediction, and of the measurement.
     """
     size = regression.root.shape[0]
-    state = jnp.arange(regression.design.shape[1]) < size
 
     def powers(unknowns: Array) -> tuple[Array, Array]:
-        prior_powers = jnp.where(state, jnp.maximum(power(unknowns), MIN_PRIOR_WEIGHT), 1.0)
-        return prior_powers, power(regression.residual - matvec(regression.design, unknowns))
+        own = jnp.maximum(prior_power(unknowns[:size]), MIN_PRIOR_WEIGHT)
+        own = jnp.concatenate([own, jnp.ones_like(unknowns[size:])])  # then the leftover of the approximation
+        return own, power(regression.residual - matvec(regression.design, unknowns))
 
-    unknowns = iterate(
-        lambda values: _solve(regression, *powers(values)), jnp.zeros_like(regression.design[0]), times - 1
-    )
-    prior_power, measured_power = powers(unknowns)
+    start = jnp.zeros_like(regression.design[0])
+    return powers(iterate(lambda unknowns: solve(regression, *powers(unknowns)), start, times - 1))
+
+
+def revise(regression: Regression, belief: Belief, prior_power: Array, power: Array) -> tuple[Gaussian, Array]:
+    """Convert w² of every row to a revised prior and the weight of the measurement."""
+    size = regression.root.shape[0]
     prior = linalg.gram(regression.root / jnp.sqrt(prior_power[:size])[None, :])
-    identity = linalg.eye(len(measured_power), regression.design)
-    weight = linalg.safe_sqrt(measured_power)[:, None] * regression.noise.half(identity)
-    return Gaussian(belief.mean, prior), weight
+    identity = linalg.eye(len(power), regression.design)
+    return Gaussian(belief.mean, prior), linalg.safe_sqrt(power)[:, None] * regression.noise.half(identity)
+
+
+def _reweighted(context: UpdateContext, power: Callable[[Array], Array], times: int) -> tuple[Gaussian, Array]:
+    """Revise the prior and weight the measurement by one rule for all rows."""
+    regression = regression_of(context)
+    return revise(regression, context.belief, *iterate_weights(regression, power, power, times))
 
 
 def _trace_solve(factor: Cholesky, a: Array) -> Array:
