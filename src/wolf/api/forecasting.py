@@ -62,7 +62,7 @@ def forecast(
         steps: how many.
         level: probability of the intervals.
         inputs: (steps, U), those of the future, for models that take them.
-        exog: (steps, K), the exogenous variables of the future, for models that have some (`wolf.models.with_exogenous`).
+        exog: (steps, K), the exogenous variables of the future, for models with some (`wolf.models.with_exogenous`).
         calibrate: as in `wolf.filter`, at `level`: widens or narrows the limits of each horizon by the errors of the
             forecasts from past steps. `obs_covs` stay those of the model. Default: as the series was filtered.
 

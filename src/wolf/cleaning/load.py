@@ -136,9 +136,7 @@ def load(
         names = [places["latitude"], places["longitude"]]
     names = names or [column_roles.find_value(table, columns, {dated, clock, by, *parts, *exog}, notes)]
     groups, labels, keys = (None, None, None) if by is None else io.group_column(table, by)
-    columns_read = [_numbers(table, name, how, notes, groups) for name in names]
-    stacked = np.stack([column.values for column in columns_read], axis=1)
-    decimal = "," if any(column.style.decimal == "," for column in columns_read) else "."
+    stacked, decimal = _value_columns(table, names, how, notes, groups)
     axis = None
     if parts:
         axis = io.parts_axis(table, parts, how.zone, groups)
@@ -156,6 +154,15 @@ def load(
     if place and regressors is not None:
         raise ValueError("--exog goes with measurements, not with positions: name a column with --value")
     return LoadedTable(table.without_rows(), quoted, *found, {}, place, parts, decimal, regressors)
+
+
+def _value_columns(
+    table: io.Table, names: list[str], how: ReadOptions, notes: list[str], groups: np.ndarray | None
+) -> tuple[np.ndarray, str]:
+    """Read the value columns, (rows, M), and their decimal mark."""
+    columns = [_numbers(table, name, how, notes, groups) for name in names]
+    decimal = "," if any(column.style.decimal == "," for column in columns) else "."
+    return np.stack([column.values for column in columns], axis=1), decimal
 
 
 def _regressors(table: io.Table, names: tuple[str, ...], how: ReadOptions) -> np.ndarray | None:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
 @click.option(
     "--exog",
     metavar="NAMES",
-    help="Columns of exogenous variables (covariates) that the measurements depend on, such as rain,holiday. Rows of the "
-    "future with them and no measurement are forecast.",
+    help="Columns of exogenous variables (covariates) that the measurements depend on, such as rain,holiday. Rows with "
+    "them and no measurement are forecast.",
     shell_complete=shell_completion.columns,
 )
 @click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)

@@ -1,7 +1,7 @@
 """Tests of standardised one-step errors: autocorrelation, heteroskedasticity, normality.
 
-If a model is right, its standardised innovations are independent, of constant variance, and normal (Harvey 1989, section
-5.4; Durbin & Koopman 2012, section 2.12). The definitions are those of statsmodels' state-space summaries.
+If a model is right, its standardised innovations are independent, of constant variance, and normal (Harvey 1989,
+section 5.4; Durbin & Koopman 2012, section 2.12). The definitions are those of statsmodels' state-space summaries.
 """
 
 from typing import NamedTuple

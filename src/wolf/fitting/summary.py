@@ -111,7 +111,7 @@ class FitSummary:
 
     def _checks(self) -> tuple[list[Pair], list[Pair]]:
         def joined(name: str) -> str:
-            return ", ".join(f"{getattr(each, name):.2f}" for each in self.tests)  # noqa: B009
+            return ", ".join(f"{getattr(each, name):.2f}" for each in self.tests)
 
         left = [("Ljung-Box (L1) (Q):", "ljung_box"), ("Prob(Q):", "ljung_box_p")]
         left += [("Heteroskedasticity (H):", "heteroskedasticity"), ("Prob(H) (two-sided):", "heteroskedasticity_p")]
