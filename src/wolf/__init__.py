@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
     from wolf.diagnostics.faults import explain
     from wolf.engine.step import init, step
     from wolf.fitting import Fit, fit, fit_ar1_noise, fit_many
+    from wolf.fitting.backtest import backtest
     from wolf.fitting.select import Choice, choose
     from wolf.fitting.tuning import TuningResult, tune
     from wolf.inference import ensembles, filters, linearization, noise, weights
@@ -64,7 +65,7 @@ __all__ += ["smooth"]
 __all__ += ["ConformalIntervals"]
 __all__ += ["Changepoints", "Choice", "changepoints", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "TuningResult"]
-__all__ += ["fit", "fit_ar1_noise", "fit_many", "tune"]
+__all__ += ["backtest", "fit", "fit_ar1_noise", "fit_many", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += [
     "EKF",
@@ -119,6 +120,7 @@ _HOMES = {  # module -> the public names that it defines
     "wolf.diagnostics.faults": "explain",
     "wolf.engine.step": "init step",
     "wolf.fitting": "Fit fit fit_many fit_ar1_noise",
+    "wolf.fitting.backtest": "backtest",
     "wolf.fitting.select": "Choice choose",
     "wolf.fitting.tuning": "TuningResult tune",
     "wolf.inference.filters": "TruncatedFilter EnsembleFilter GaussianFilter",

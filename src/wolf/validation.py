@@ -461,3 +461,16 @@ def _hint(value: Array, shape: tuple[int, int]) -> str:
     if value.ndim == 0 and shape[0] == shape[1]:
         return f" Use value * np.eye({shape[0]})"
     return ""
+
+
+def names(argument: str, given: Any, size: int) -> tuple[str, ...] | None:
+    """Validate names, one for each of `size` things and all different; None stays None."""
+    if given is None:
+        return None
+    each = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else ()
+    if len(each) != size or not all(isinstance(name, str) and name for name in each):
+        raise ValueError(f"{argument} must be {size} texts, one for each; got {short_repr(given)}")
+    if len(set(each)) != size:
+        double = sorted({name for name in each if each.count(name) > 1})
+        raise ValueError(f"{argument} must be different from each other; {', '.join(double)} occurs twice")
+    return each

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 
 from wolf import native, validation
 from wolf.api.continuation import check_start
-from wolf.api.postprocessing import blank_after, index_of, mark_missing, postprocess_many
+from wolf.api.postprocessing import blank_after, mark_missing, postprocess_many
 from wolf.api.result_arguments import Models
 from wolf.engine import recorders
 from wolf.execution import prepared, validate
 from wolf.execution.backend_selection import BackendOption
 from wolf.execution.prepared import Prepared, RunOptions
 from wolf.interfaces import Dtype, Filter, Key, Save
+from wolf.numerics.frame_labels import columns_of, index_of
 from wolf.numerics.precision import to_dtype
 from wolf.numerics.pytree import PyTree
 from wolf.results import Filtered
@@ -85,7 +86,7 @@ def filter(
     out = _filter(ready, array, us, key)
     out = out if intervals is None else out.calibrate(intervals)
     index = index_of(ys)
-    return out if index is None else dataclasses.replace(out, index=index)
+    return out if index is None else dataclasses.replace(out, index=index, columns=columns_of(ys))
 
 
 def filter_many(

@@ -13,10 +13,11 @@ from wolf.api.result_arguments import Models, check_result, model_optional, stac
 from wolf.beliefs.density import deviations
 from wolf.execution import validate
 from wolf.execution.forecasting import forecast_state
+from wolf.models.exogenous import with_future
 from wolf.results import Filtered, Forecast
 from wolf.results.conformal import Calibration, ConformalIntervals, read_calibration
 from wolf.results.views.data_frame import index_ahead
-from wolf.statespace import Model, with_matrices
+from wolf.statespace import LinearModel, Model, with_matrices
 
 
 @overload
@@ -27,6 +28,7 @@ def forecast(
     *,
     level: float = 0.95,
     inputs: ArrayLike | None = None,
+    exog: object = None,
     calibrate: Calibration = None,
 ) -> Forecast: ...
 @overload
@@ -37,6 +39,7 @@ def forecast(
     *,
     level: float = 0.95,
     inputs: ArrayLike | None = None,
+    exog: object = None,
     calibrate: Calibration = None,
 ) -> Forecast: ...
 @model_optional
@@ -47,6 +50,7 @@ def forecast(
     *,
     level: float = 0.95,
     inputs: ArrayLike | None = None,
+    exog: object = None,
     calibrate: Calibration = None,
 ) -> Forecast:
     """Forecast from the end of a filtered series.
@@ -58,6 +62,7 @@ def forecast(
         steps: how many.
         level: probability of the intervals.
         inputs: (steps, U), those of the future, for models that take them.
+        exog: (steps, K), the exogenous variables of the future, for models with some (`wolf.models.with_exogenous`).
         calibrate: as in `wolf.filter`, at `level`: widens or narrows the limits of each horizon by the errors of the
             forecasts from past steps. `obs_covs` stay those of the model. Default: as the series was filtered.
 
@@ -74,6 +79,7 @@ def forecast(
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
     intervals = out.settings.get("calibrate") if intervals is None else intervals
+    model = model if exog is None else _continued(model, out, steps, exog)
     each, whole = stack_with_matrices(model)
     models = model if isinstance(model, Sequence) else [model]
     dtype, (d, m) = out.settings["dtype"], (models[0].state_dim, models[0].obs_dim)
@@ -90,6 +96,13 @@ def forecast(
     lower, upper = measured.mean - half, measured.mean + half
     index = index_ahead(out.index, int(steps))
     return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level, index, out)
+
+
+def _continued(model: Models, out: Filtered, steps: int, exog: object) -> LinearModel:
+    """Return the model with the exogenous variables of the future."""
+    if not isinstance(model, LinearModel) or out.num_series is not None:
+        raise ValueError("exog= of the future needs one series with a linear model; forecast the series one by one")
+    return with_future(model, exog, int(steps), int(out.final.t))
 
 
 def _calibrated(models: Sequence[Model], out: Filtered, steps: int, intervals: ConformalIntervals) -> np.ndarray:

@@ -1,6 +1,4 @@
-"""Post-processing of saved arrays: missing values, ends of series, the index."""
-
-from typing import Any
+"""Post-processing of saved arrays: missing values, ends of series."""
 
 import numpy as np
 
@@ -30,8 +28,3 @@ def blank_after(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     inside = np.arange(values.shape[1]) < lengths[:, None]
     inside = inside.reshape(inside.shape + (1,) * (values.ndim - 2))
     return np.where(inside, values, False if values.dtype == bool else np.nan)
-
-
-def index_of(ys: Any) -> Any:
-    """Return the index of a pandas Series or DataFrame; None for everything else."""
-    return ys.index if hasattr(ys, "iloc") else None  # without an import of pandas

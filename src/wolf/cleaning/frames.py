@@ -10,6 +10,7 @@ import numpy as np
 from wolf import validation
 from wolf.cleaning import CleanedSeries, CleaningOptions, Options, clean
 from wolf.cleaning.forecast_rows import append_forecasts
+from wolf.models.exogenous import read_exogenous
 from wolf.results.views.data_frame import narwhals
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ RESULT_COLUMNS = (
     "cleaned",
 )
 TO_NUMBERS = '; pandas.to_numeric(column, errors="coerce") converts text to numbers, and other text to NaN'
+NO_FUTURE = (
+    "a forecast needs the exogenous variables of the future: append rows that have them and no measurement, instead of "
+    "forecast="
+)
 JOINT_COLUMNS = ("weight", "outlier", "fault")  # one for all coordinates of a track
 
 
@@ -36,6 +41,7 @@ def filter_frame(
     time: str | None = None,
     values: str | list[str] | None = None,
     by: str | None = None,
+    exog: str | list[str] | None = None,
     **options: Unpack[CleaningOptions],
 ) -> Any:
     """Clean the measurements in a data frame.
@@ -46,6 +52,8 @@ def filter_frame(
             otherwise.
         values: column of measurements, or several. Default: the only column of numbers.
         by: column that identifies the series.
+        exog: columns of exogenous variables (covariates) that the measurements depend on linearly, without gaps. For a
+            forecast with them, append rows of the future that have them and no measurement.
         **options: how to clean; each is a field of `wolf.cleaning.Options`.
 
     Keyword options:
@@ -82,7 +90,7 @@ def filter_frame(
     """
     unknown = [name for name in options if name not in CleaningOptions.__annotations__]
     if unknown:
-        known = ", ".join(("time", "values", "by", *CleaningOptions.__annotations__))
+        known = ", ".join(("time", "values", "by", "exog", *CleaningOptions.__annotations__))
         raise TypeError(f"filter_frame() got an unexpected keyword argument {unknown[0]!r}; expected one of {known}")
     nw = narwhals()
     try:
@@ -93,7 +101,10 @@ def filter_frame(
     if isinstance(wrapped, nw.Series):
         wrapped = wrapped.alias("value" if wrapped.name in (None, "") else wrapped.name).to_frame()
     columns: list[str] = wrapped.columns
-    rows = read_frame(wrapped, time, values, by)
+    regressors = read_exog(wrapped, exog, {time, by})
+    if regressors is not None and options.get("forecast"):
+        raise ValueError(NO_FUTURE)
+    rows = read_frame(wrapped, time, values, by, _as_list(exog))
     series = clean(
         rows.values,
         rows.times,
@@ -101,6 +112,7 @@ def filter_frame(
         groups=rows.groups,
         labels=rows.labels,
         names=rows.names,
+        exog=regressors,
         on_failure=_warn,
     )
     added = result_columns(series, rows.names, len(rows.values), set(columns))
@@ -141,11 +153,34 @@ class FrameRows(NamedTuple):
     names: list[str]
 
 
-def read_frame(wrapped: "nw.DataFrame", time: str | None, values: str | list[str] | None, by: str | None) -> FrameRows:
-    """Read the numbers of a narwhals frame."""
+def read_exog(wrapped: "nw.DataFrame", exog: str | list[str] | None, taken: set[str | None]) -> np.ndarray | None:
+    """Read the exogenous variables of a narwhals frame, (rows, K); None without."""
+    names = _as_list(exog)
+    if not names:
+        return None
+    for name in names:
+        _check_name("exog", name, wrapped.columns)
+        if name in taken or not (wrapped.schema[name].is_numeric() or wrapped.schema[name] == narwhals().Boolean):
+            raise ValueError(f"column {name!r}, given as exog, must hold numbers and have no other role{TO_NUMBERS}")
+    columns = np.stack([_numbers(wrapped.get_column(name)) for name in names], axis=1)
+    return read_exogenous(columns, list(map(str, names))).values
+
+
+def _as_list(names: str | list[str] | None) -> list[str]:
+    return [] if names is None else list(names) if isinstance(names, list | tuple | np.ndarray) else [names]
+
+
+def read_frame(
+    wrapped: "nw.DataFrame",
+    time: str | None,
+    values: str | list[str] | None,
+    by: str | None,
+    others: Sequence[str] = (),
+) -> FrameRows:
+    """Read the numbers of a narwhals frame; `others` are columns that hold no measurements."""
     if not len(wrapped):
         raise ValueError("the frame has no rows; at least one is needed")
-    chosen = value_names(wrapped, time, values, by)
+    chosen = value_names(wrapped, time, values, by, others)
     data = np.stack([_numbers(wrapped.get_column(name)) for name in chosen], axis=1)
     times, origin = _times(wrapped.to_native(), wrapped, time)
     groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
@@ -154,12 +189,22 @@ def read_frame(wrapped: "nw.DataFrame", time: str | None, values: str | list[str
     return FrameRows(data, times, dated, origin, groups, labels, names)
 
 
-def value_names(wrapped: "nw.DataFrame", time: str | None, values: str | list[str] | None, by: str | None) -> list[str]:
-    """Check the names of columns, and find the value columns."""
+def value_names(
+    wrapped: "nw.DataFrame",
+    time: str | None,
+    values: str | list[str] | None,
+    by: str | None,
+    others: Sequence[str] = (),
+) -> list[str]:
+    """Check the names of columns, and find the value columns, which are not among the others."""
     for name, column in (("time", time), ("by", by)):
         if column is not None:
             _check_name(name, column, wrapped.columns)
-    return _value_names(wrapped, values, {time, by})
+    found = _value_names(wrapped, values, {time, by, *others})
+    double = [name for name in found if name in others]
+    if double:
+        raise ValueError(f"column {double[0]!r} cannot be both values and exog")
+    return found
 
 
 def _warn(label: str, reason: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from wolf.cleaning import column_roles, io
 from wolf.diagnostics.faults import sentinel_values
+from wolf.models.exogenous import read_exogenous
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,7 @@ class LoadedTable(NamedTuple):
             each. They are then filtered in metres on a plane.
         parts: columns of year, month and so on, if dates are in several columns; `time` is then the first.
         decimal: decimal mark of the values, in which results are written too.
+        exog: exogenous variables, (rows, K); None without.
     """
 
     table: io.Table
@@ -80,6 +82,7 @@ class LoadedTable(NamedTuple):
     place: dict[str, np.ndarray] | None = None
     parts: tuple[str, ...] = ()
     decimal: str = "."
+    exog: np.ndarray | None = None
 
     @property
     def time_names(self) -> list[str]:
@@ -98,6 +101,7 @@ def load(
     values: tuple[str, ...] = (),
     by: str | None = None,
     how: ReadOptions = ReadOptions(),
+    exog: tuple[str, ...] = (),
 ) -> LoadedTable:
     """Read a file and find its columns.
 
@@ -108,6 +112,7 @@ def load(
         values: names of the value columns. Default: inferred.
         by: name of the column that identifies the series.
         how: options of reading.
+        exog: names of the columns of exogenous variables.
     """
     table = io.read_table(source, how.header, skip=how.skip, comment=how.comment, ragged=how.on_bad_cell)
     notes: list[str] = list(table.notes)
@@ -115,26 +120,23 @@ def load(
     if len(time) > 2 and not parts:
         expected = "one column, one with dates and one with times of day, or year, month, day and so on"
         raise ValueError(f"--time names {expected}; got {', '.join(time)}")
-    for name in (*time, *(() if by is None else (by,)), *values):
+    for name in (*time, *(() if by is None else (by,)), *values, *exog):
         _check_name(table, name)
-    _check_roles(time, by, values)
+    _check_roles(time, by, values, exog)
+    others = {by, *values, *exog}
     columns = column_roles.describe(table, how.decimal)
-    dated = time[0] if time else column_roles.find_time(table, columns, {by, *values}, notes)
-    clock = (
-        time[1] if len(time) > 1 else None if time else column_roles.find_clock(table, columns, dated, {by, *values})
-    )
+    dated = time[0] if time else column_roles.find_time(table, columns, others, notes)
+    clock = time[1] if len(time) > 1 else None if time else column_roles.find_clock(table, columns, dated, others)
     if dated is None:
-        parts = column_roles.find_parts(columns, {by, *values})
+        parts = column_roles.find_parts(columns, others)
     dated, clock = (parts[0], None) if parts else (dated, clock)
     places = column_roles.find_place(columns, values)
     names = list(dict.fromkeys(values))
     if not names and places:
         names = [places["latitude"], places["longitude"]]
-    names = names or [column_roles.find_value(table, columns, {dated, clock, by, *parts}, notes)]
+    names = names or [column_roles.find_value(table, columns, {dated, clock, by, *parts, *exog}, notes)]
     groups, labels, keys = (None, None, None) if by is None else io.group_column(table, by)
-    columns_read = [_numbers(table, name, how, notes, groups) for name in names]
-    stacked = np.stack([column.values for column in columns_read], axis=1)
-    decimal = "," if any(column.style.decimal == "," for column in columns_read) else "."
+    stacked, decimal = _value_columns(table, names, how, notes, groups)
     axis = None
     if parts:
         axis = io.parts_axis(table, parts, how.zone, groups)
@@ -148,7 +150,27 @@ def load(
     if place:
         described = " and ".join(f"{name!r} as {kind}" for kind, name in places.items())
         notes.append(f"positions ({described}) are cleaned in metres on a plane")
-    return LoadedTable(table.without_rows(), quoted, *found, {}, place, parts, decimal)
+    regressors = _regressors(table, exog, how)
+    if place and regressors is not None:
+        raise ValueError("--exog goes with measurements, not with positions: name a column with --value")
+    return LoadedTable(table.without_rows(), quoted, *found, {}, place, parts, decimal, regressors)
+
+
+def _value_columns(
+    table: io.Table, names: list[str], how: ReadOptions, notes: list[str], groups: np.ndarray | None
+) -> tuple[np.ndarray, str]:
+    """Read the value columns, (rows, M), and their decimal mark."""
+    columns = [_numbers(table, name, how, notes, groups) for name in names]
+    decimal = "," if any(column.style.decimal == "," for column in columns) else "."
+    return np.stack([column.values for column in columns], axis=1), decimal
+
+
+def _regressors(table: io.Table, names: tuple[str, ...], how: ReadOptions) -> np.ndarray | None:
+    """Read exogenous variables, (rows, K)."""
+    if not names:
+        return None
+    columns = [_numbers(table, name, how, []).values for name in names]
+    return read_exogenous(np.stack(columns, axis=1), names, "--exog").values
 
 
 def _numbers(
@@ -238,10 +260,10 @@ def _check_name(table: io.Table, name: str) -> None:
     raise ValueError(f"{table.name} has no column {name!r}.{hint} Its columns are {', '.join(map(repr, names))}")
 
 
-def _check_roles(time: tuple[str, ...], by: str | None, values: tuple[str, ...]) -> None:
+def _check_roles(time: tuple[str, ...], by: str | None, values: tuple[str, ...], exog: tuple[str, ...]) -> None:
     """Raise an error for a column with two roles."""
-    given = {"--time": time, "--by": [by], "--value": values}
-    for name in filter(None, {*time, by, *values}):
+    given = {"--time": time, "--by": [by], "--value": values, "--exog": exog}
+    for name in filter(None, {*time, by, *values, *exog}):
         options = [option for option, names in given.items() if name in names]
         if len(options) > 1:
             raise ValueError(f"column {name!r} cannot be both {' and '.join(options)}")

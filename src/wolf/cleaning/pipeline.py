@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning import durations, retrospective, runs
+from wolf.cleaning import durations, exogenous, retrospective, runs
 from wolf.cleaning.options import AUTO, MIN_PATIENCE_ROWS, Options
 from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.result import CleanedSeries
@@ -46,6 +46,7 @@ def clean(
     groups: np.ndarray | None = None,
     labels: list[str] | None = None,
     names: list[str] | None = None,
+    exog: np.ndarray | None = None,
     on_progress: Callable[[int], object] = lambda rows: None,
     on_note: Callable[[str], object] = lambda text: None,
     on_failure: Callable[[str, str], object] | None = None,
@@ -59,6 +60,7 @@ def clean(
         groups: series number of each row, (rows,).
         labels: of the groups.
         names: of the columns.
+        exog: exogenous variables, (rows, K); what they explain is subtracted before the search and added afterwards.
         on_progress: called with a number of rows whenever they are done.
         on_note: called with each remark about the data.
         on_failure: called with label and reason of a series that cannot be filtered, which is then left out. None to
@@ -71,7 +73,15 @@ def clean(
         [50]
     """
     prepared = prepare(
-        values, times, options, groups=groups, labels=labels, names=names, on_note=on_note, on_failure=on_failure
+        values,
+        times,
+        options,
+        groups=groups,
+        labels=labels,
+        names=names,
+        exog=exog,
+        on_note=on_note,
+        on_failure=on_failure,
     )
     done = [each.clean(on_progress) for each in prepared]
     if not done:
@@ -87,6 +97,7 @@ def prepare(
     groups: np.ndarray | None = None,
     labels: list[str] | None = None,
     names: list[str] | None = None,
+    exog: np.ndarray | None = None,
     on_note: Callable[[str], object] = lambda text: None,
     on_failure: Callable[[str, str], object] | None = None,
 ) -> Iterator[PreparedSeries]:
@@ -108,8 +119,9 @@ def prepare(
         for columns in blocks:
             title = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             block = data[:, columns[0] : columns[-1] + 1]
+            regressors = exog if exog is None or rows is None else exog[rows]
             try:
-                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options)
+                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors)
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):
                     raise
@@ -125,6 +137,7 @@ def _prepare_one(
     times: np.ndarray | None,
     named: Named | None,
     options: Options,
+    exog: np.ndarray | None = None,
 ) -> PreparedSeries:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
@@ -133,6 +146,9 @@ def _prepare_one(
         raise ValueError(f"{reason}{which}")
     unit, gaps = gaps_of(times)
     plain = sentinel_values.without_codes(values)  # -999 and the like must not affect the model and its noise
+    measured = plain
+    if exog is not None:
+        plain = measured - exogenous.first_share(measured, exog)
     choice = None
     if named is None:
         choice, named = _select_model(plain, unit if options.dated else None, gaps, which)
@@ -153,6 +169,8 @@ def _prepare_one(
         fit, window = runs.fit_noise(named, plain, gaps, prior, known, step_var, options.restarts)
     parameters = (fit.parameters if fit else {}) | known
     parameters = {name: parameters[name] for name in named.parameters}
+
+    part = None if exog is None else exogenous.explained(measured, exog, gaps, named, parameters, step_var)
 
     def build(gaps: np.ndarray | None) -> LinearModel:
         return named.builder(gaps, prior, len(columns))(**parameters)
@@ -182,6 +200,7 @@ def _prepare_one(
         filter=method,
         options=options,
         named=named,
+        explained=part,
     )
     if prepared.is_retrospective:
         prepared.method = retrospective.RETROSPECTIVE

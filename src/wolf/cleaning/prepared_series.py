@@ -8,6 +8,7 @@ import numpy as np
 
 from wolf.beliefs.density import deviations
 from wolf.cleaning import durations, retrospective, runs
+from wolf.cleaning.exogenous import Explained
 from wolf.cleaning.options import Options
 from wolf.cleaning.result import CleanedSeries, FittedSeries
 from wolf.cleaning.sampling import steps_on_grid
@@ -31,6 +32,7 @@ class PreparedSeries(FittedSeries):
         filter: the method.
         options: how to clean.
         named: the model before its variances and times are known.
+        explained: what exogenous variables explain; None without any.
         done_rows: number of rows in the pieces so far.
         fault_codes: indices into `fault_search.FAULTS` of the rows in the pieces so far.
     """
@@ -40,8 +42,14 @@ class PreparedSeries(FittedSeries):
     filter: Filter
     options: Options
     named: Named
+    explained: Explained | None = None
     done_rows: int = 0
     fault_codes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
+
+    @property
+    def unexplained(self) -> np.ndarray:
+        """Measurements without what exogenous variables explain, (T, M)."""
+        return self.values if self.explained is None else self.values - self.explained.share
 
     @property
     def is_retrospective(self) -> bool:
@@ -69,7 +77,7 @@ class PreparedSeries(FittedSeries):
         run = runs.filter_causal if forward else runs.filter_whole  # samples and the like are not smoothed
         obs_vars = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
         first = 0
-        for arrays, state in run(self.build, self.filter, self.values, self.gaps, self.options):
+        for arrays, state in run(self.build, self.filter, self.unexplained, self.gaps, self.options):
             variance, final = arrays.pop("variance"), state
             arrays["fault"] = faults_from_outliers(arrays["outlier"], self.values[first : first + len(variance)])
             first += len(variance)
@@ -82,11 +90,11 @@ class PreparedSeries(FittedSeries):
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
         count = len(self.values)
         assert isinstance(self.named, Sum)  # as `is_retrospective` checked
-        values, gaps = self.values, self.gaps
+        values, gaps = self.unexplained, self.gaps
         steps = steps_on_grid(gaps)
         if steps is not None:  # a missing row takes less time than steps of different lengths
             values, gaps = np.full((int(steps[-1]) + 1, values.shape[1]), np.nan), None
-            values[steps] = self.values
+            values[steps] = self.unexplained
         arrays, ends = runs.filter_retrospectively(
             self.named,
             self.parameters,
@@ -127,6 +135,11 @@ class PreparedSeries(FittedSeries):
         on_progress: Callable[[int], object],
     ) -> dict[str, np.ndarray]:
         """Add the intervals to a piece, and count its outliers."""
+        if self.explained is not None:
+            part = self.explained.rows(self.done_rows, len(variance))
+            arrays["mean"] = arrays["mean"] + part.share
+            variance = variance + part.variance
+            prediction_half = np.sqrt(prediction_half**2 + factor**2 * part.variance)
         half = factor * np.sqrt(variance)
         self.num_outliers += int(arrays["outlier"].sum())
         self.num_weights += arrays["outlier"].size

@@ -39,6 +39,13 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
 )
 @file_options
 @model_options
+@click.option(
+    "--exog",
+    metavar="NAMES",
+    help="Columns of exogenous variables (covariates) that the measurements depend on, such as rain,holiday. Rows with "
+    "them and no measurement are forecast.",
+    shell_complete=shell_completion.columns,
+)
 @click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)
 @click.option("--causal", is_flag=True, help="Use only the past of each row.")
 @click.option("--smooth", is_flag=True, help="Smooth the whole series with the weights of --method.")
@@ -79,6 +86,11 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         from wolf.cli.commands import filter
         from wolf.runtime import malloc_trim
 
+    if options["exog"] and options["forecast"]:
+        raise InputError(
+            "a forecast needs the exogenous variables of the future: append rows that have them and no measurement, "
+            "instead of --forecast"
+        )
     malloc_trim.share_arena()
     chosen = Options.from_mapping(
         options,

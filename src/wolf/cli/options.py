@@ -143,7 +143,8 @@ def load(source: str, options: dict[str, Any]) -> "LoadedTable":
     names = ("on_bad_cell", "skip", "comment", "missing", "decimal", "day_first", "zone")
     how = loading.ReadOptions(header=not options["no_header"], **{name: options[name] for name in names})
     with progress_bar(f"Reading {source}", quiet=options.get("quiet", False)):
-        return loading.load(source, options["time"], options["values"], options["by"], how)
+        exog = tuple(filter(None, (name.strip() for name in (options.get("exog") or "").split(","))))
+        return loading.load(source, options["time"], options["values"], options["by"], how, exog)
 
 
 def input_files(model: str, source: str | None = None) -> dict[str, str | None]:

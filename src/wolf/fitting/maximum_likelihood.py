@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.execution.xla_batching import bound_programs
+from wolf.fitting.exogenous import Drift, augment_builder
 from wolf.fitting.initial_values import first_guesses, is_many
+from wolf.fitting.known_states import fit_to_states
 from wolf.fitting.objective import Objective
 from wolf.fitting.optimizer import run_search
 from wolf.fitting.result import Fit
@@ -36,6 +38,9 @@ def fit(
     seed: int = 0,
     update_first: bool = False,
     affine: bool = False,
+    exog: object = None,
+    exog_drift: Drift = False,
+    states: ArrayLike | None = None,
 ) -> Fit:
     """Fit the parameters of a model by maximum likelihood, with a share of outliers.
 
@@ -57,6 +62,12 @@ def fit(
         update_first: as in `wolf.filter`.
         affine: require that the model's arrays are affine in the parameters, as they are if all parameters are
             variances. By default this is detected; a search is then many times faster.
+        exog: exogenous variables (covariates), (T, K) or a data frame: the measurements depend on them linearly, with
+            coefficients that are estimated as states (`wolf.models.with_exogenous`).
+        exog_drift: whether their coefficients drift, or the names of those that do; the variances of the drift are
+            fitted as `rain_var` and so on.
+        states: true states where they are known, (T, D), NaN where not. The parameters then minimise the mean squared
+            error of the filter instead (Greenberg, Yannay & Mannor 2023), and their common scale is that of its errors.
 
     Returns:
         A `Fit`; its `model` is ready for `wolf.filter`.
@@ -74,6 +85,14 @@ def fit(
     """
     user_guesses, limits = check_options(builder, start, bounds, score, restarts, seed, update_first, affine)
     builder = hold_parameters(builder, hold, user_guesses)
+    if exog is not None:
+        builder, guesses = augment_builder(builder, exog, exog_drift, ys)
+        user_guesses = guesses | user_guesses
+    if states is not None:
+        return fit_to_states(
+            builder, ys, states, start=user_guesses, bounds=limits, method=method, inputs=inputs, restarts=restarts,
+            seed=seed, update_first=update_first,
+        )  # fmt: skip
     if not is_many(ys) and not (validation.data_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
         raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
     transform = first_transform(builder, ys, user_guesses, limits)

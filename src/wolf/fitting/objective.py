@@ -18,7 +18,7 @@ from wolf.fitting.gradients import score_and_gradient
 from wolf.fitting.initial_values import largest_step
 from wolf.fitting.local_search import Minimum
 from wolf.fitting.optimizer import Query, Response, search
-from wolf.fitting.result import OUTLIER_SHARE_RANGE, Fit, Start
+from wolf.fitting.result import OUTLIER_SHARE_RANGE, Fit, FitData, Start
 from wolf.fitting.transforms import Transform, sigmoid
 from wolf.inference.noise import ContaminatedGaussian
 from wolf.interfaces import Filter
@@ -35,6 +35,9 @@ NUM_RANDOM_STARTS = 20  # random starts that are evaluated before the best are f
 BUILDER_STEP = 1e-5  # step of a free parameter for derivatives of the builder, whose error is about its square
 HESSIAN_STEP = 1e-3  # step for differences of gradients, which are accurate to ten digits
 GAIN_TOLERANCE = 1e-4  # tolerance of the log density, which decreases by 1/2 at one standard error
+MIN_CURVATURE = (
+    1e-3  # of the log density in a free parameter: a standard error of 30, such as that of a variance near 0
+)
 MAX_MEASUREMENT = 1e140  # largest typical measurement: its square times a thousand steps is finite
 
 
@@ -179,6 +182,7 @@ class Objective:
             score=self._total_score(best),
             count=self.count,
             starts=tuple(self._describe(result) for result in results),
+            data=FitData(self.ys, self.method, self.inputs, self.update_first),
         )
 
     def loss(self, free: np.ndarray) -> tuple[float, np.ndarray]:
@@ -306,6 +310,8 @@ class Objective:
         gradients = np.asarray((yield np.concatenate([free + steps, free - steps]), 1)[1])[:, free_indices]
         curvature = self.count * (gradients[: len(free_indices)] - gradients[len(free_indices) :]) / (2 * HESSIAN_STEP)
         deviations = np.full(len(free), np.nan)
+        identified = np.diagonal(curvature) > MIN_CURVATURE
+        free_indices, curvature = free_indices[identified], curvature[np.ix_(identified, identified)]
         try:
             variances = np.diagonal(np.linalg.inv(0.5 * (curvature + curvature.T)))
         except np.linalg.LinAlgError:  # singular: not identified by the data

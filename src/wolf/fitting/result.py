@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from wolf.interfaces import Filter
 from wolf.results import count
 from wolf.results.views import html
 from wolf.statespace import Model
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from wolf.fitting.summary import FitSummary
 
 OUTLIER_SHARE_RANGE = (
     1e-4,
@@ -37,6 +40,22 @@ class Start(NamedTuple):
     parameters: dict[str, float]
 
 
+class FitData(NamedTuple):
+    """What a fit was made from.
+
+    Attributes:
+        ys: measurements, (series, T, M).
+        method: filter whose likelihood was maximised, with the noise model of the Gaussian score.
+        inputs: (T, U), or (series, T, U); None without.
+        update_first: order of the steps.
+    """
+
+    ys: np.ndarray
+    method: Filter
+    inputs: np.ndarray | None = None
+    update_first: bool = False
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Fit:
     """Fitted parameters, their standard errors and the fitted model.
@@ -50,6 +69,8 @@ class Fit:
         score: log predictive density of all measurements.
         count: rows with a measurement.
         starts: results of the starts of the search, the best first.
+        states_rmse: root mean squared error of the states, where they were known and fitted to.
+        data: what the fit was made from; None where it was not made by `wolf.fit`.
     """
 
     parameters: dict[str, float]
@@ -60,6 +81,41 @@ class Fit:
     score: float
     count: int
     starts: tuple[Start, ...]
+    states_rmse: float | None = None
+    data: FitData | None = None
+
+    @property
+    def aic(self) -> float:
+        """Criterion of Akaike, as in `summary()`."""
+        return self.summary().aic
+
+    @property
+    def aicc(self) -> float:
+        """Criterion of Akaike, corrected for short series, as in `summary()`."""
+        return self.summary().aicc
+
+    @property
+    def bic(self) -> float:
+        """Criterion of Schwarz, as in `summary()`."""
+        return self.summary().bic
+
+    def summary(self) -> "FitSummary":
+        """Compute a table of the parameters with standard errors, information criteria and checks of the residuals.
+
+        Its layout is that of statsmodels; `print(fit.summary())`, in a notebook `fit.summary()`. The log-likelihood
+        leaves out the first measurements, one for each diffuse state, as statsmodels does, so that the criteria of
+        models with different states can be compared.
+
+        Example:
+            >>> import wolf
+            >>> truth = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+            >>> ys = wolf.simulate.trajectory(truth, 200, key=1).measurements
+            >>> print(wolf.fit(wolf.models.local_level, ys).summary().as_text().splitlines()[3])
+            States:                              1   Log Likelihood                -311.309
+        """
+        from wolf.fitting.summary import summarize
+
+        return summarize(self)
 
     @property
     def converged(self) -> bool:
@@ -97,6 +153,8 @@ class Fit:
             rows.append((name, f"{value:.4g}{error}"))
         if self.outlier_share is not None:
             rows.append(("outliers", self._outlier_text()))
+        if self.states_rmse is not None:
+            rows.append(("states", f"RMSE {self.states_rmse:.4g}"))
         counts = f"{self.agreeing} of {count(len(self.starts), 'start')} reached it"
         return [*rows, ("score", f"{self.score / self.count:.4f} per row, {self.count} rows; {counts}")]
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from wolf import api
 from wolf.cleaning import Options, clean
+from wolf.fitting.robust_regression import difference_coefficients
 from wolf.interfaces import Filter
+from wolf.models.exogenous import with_exogenous
 from wolf.models.registry import parse
 from wolf.results import Filtered
 
@@ -110,7 +112,8 @@ class RobustForecaster(BaseForecaster):
     """Forecast a series robustly.
 
     A structural model is filtered by an outlier-robust Kalman filter; its noise variances are fitted. NaN is missing.
-    Steps are even: rows count, not their dates. Forecast variances include the measurement noise.
+    Steps are even: rows count, not their dates. Forecast variances include the measurement noise. Exogenous variables X
+    have constant coefficients, which are states of the model.
 
     Parameters
     ----------
@@ -136,7 +139,7 @@ class RobustForecaster(BaseForecaster):
         "scitype:y": "univariate",
         "y_inner_mtype": "pd.Series",
         "X_inner_mtype": "pd.DataFrame",
-        "capability:exogenous": False,
+        "capability:exogenous": True,
         "requires-fh-in-fit": False,
         "capability:missing_values": True,
         "capability:insample": True,
@@ -149,24 +152,31 @@ class RobustForecaster(BaseForecaster):
         self.method = method
         super().__init__()
 
-    def _fit(self, y: "pd.Series", X: object = None, fh: object = None) -> "RobustForecaster":
+    def _fit(self, y: "pd.Series", X: "pd.DataFrame | None" = None, fh: object = None) -> "RobustForecaster":
         """Select the model and fit its noise."""
-        self._readings = y
-        self.model_, self.parameters_ = _fitted(self.model, self.method, y.to_numpy(dtype=np.float64))
+        self._readings, self._regressors = y, X
+        values, exog = y.to_numpy(dtype=np.float64), None if X is None else X.to_numpy(dtype=np.float64)
+        self.model_, self.parameters_ = _fitted(self.model, self.method, values, exog)
         return self
 
-    def _update(self, y: "pd.Series", X: object = None, update_params: bool = True) -> "RobustForecaster":
+    def _update(
+        self, y: "pd.Series", X: "pd.DataFrame | None" = None, update_params: bool = True
+    ) -> "RobustForecaster":
         """Append values, and refit if requested."""
         self._readings = y.combine_first(self._readings)
-        return self._fit(self._readings) if update_params else self
+        if X is not None and self._regressors is not None:
+            self._regressors = X.combine_first(self._regressors)
+        return self._fit(self._readings, self._regressors) if update_params else self
 
-    def _predict(self, fh: "ForecastingHorizon", X: object = None) -> "pd.Series":
+    def _predict(self, fh: "ForecastingHorizon", X: "pd.DataFrame | None" = None) -> "pd.Series":
         """Compute predictive means; in sample, one-step predictions."""
-        return self._predict_moments(fh)[0]
+        return self._predict_moments(fh, X)[0]
 
-    def _predict_var(self, fh: "ForecastingHorizon", X: object = None, cov: bool = False) -> "pd.DataFrame":
+    def _predict_var(
+        self, fh: "ForecastingHorizon", X: "pd.DataFrame | None" = None, cov: bool = False
+    ) -> "pd.DataFrame":
         """Compute predictive variances, by step."""
-        mean, variances = self._predict_moments(fh)
+        mean, variances = self._predict_moments(fh, X)
         name = mean.name if mean.name is not None else 0
         if cov:
             raise NotImplementedError(
@@ -174,15 +184,18 @@ class RobustForecaster(BaseForecaster):
             )
         return type(mean)(variances, index=mean.index, name=name).to_frame()
 
-    def _predict_moments(self, fh: "ForecastingHorizon") -> tuple["pd.Series", np.ndarray]:
+    def _predict_moments(self, fh: "ForecastingHorizon", X: "pd.DataFrame | None") -> tuple["pd.Series", np.ndarray]:
         """Filter all values and forecast as far as requested; means with their index, and variances."""
         values = self._readings.to_numpy(dtype=np.float64)
         wanted = np.asarray(fh.to_absolute_int(self._readings.index[0], self._cutoff).to_numpy(), int)
-        out = _filtered(self.model_, self.parameters_, self.method, values)
-        mean, variance = out.predicted_means @ np.asarray(out.model.H)[0], out.innovation_covs[:, 0, 0]
+        known = None if self._regressors is None else self._regressors.to_numpy(dtype=np.float64)
+        out = _filtered(self.model_, self.parameters_, self.method, values, known)
+        rows = np.broadcast_to(np.asarray(out.model.H)[..., 0, :], out.predicted_means.shape)
+        mean, variance = np.sum(out.predicted_means * rows, axis=1), out.innovation_covs[:, 0, 0]
         steps = int(wanted.max()) + 1 - len(values)
         if steps > 0:
-            ahead = api.forecast(out, steps=steps)
+            future = None if known is None or X is None else _future(X, self._readings, steps)
+            ahead = api.forecast(out, steps=steps, exog=future)
             mean = np.concatenate([mean, ahead.obs_means[:, 0]])
             variance = np.concatenate([variance, ahead.obs_covs[:, 0, 0]])
         index = fh.to_absolute_index(self._cutoff)
@@ -255,8 +268,20 @@ class RobustDetector(BaseDetector):
         return [{}, {"method": "WoLF"}]
 
 
-def _fitted(model: str, method: str | Filter | None, values: np.ndarray) -> tuple[str, dict[str, float]]:
+def _future(X: "pd.DataFrame", readings: "pd.Series", steps: int) -> np.ndarray:
+    """Return the exogenous variables of the steps after the last value."""
+    ahead = X.loc[X.index > readings.index[-1]].to_numpy(dtype=np.float64)
+    if len(ahead) < steps:
+        raise ValueError(f"X must have the exogenous variables of {steps} steps ahead; got {len(ahead)}")
+    return np.asarray(ahead[:steps])
+
+
+def _fitted(
+    model: str, method: str | Filter | None, values: np.ndarray, exog: np.ndarray | None = None
+) -> tuple[str, dict[str, float]]:
     """Select a model and fit its variances; nearly zero for a constant, or for too few values."""
+    if exog is not None:
+        values = values - (exog @ difference_coefficients(values[:, None], exog))[:, 0]
     known = values[np.isfinite(values)]
     if known.size < MIN_FIT_VALUES or np.all(known == known[0]):
         name = "local-level" if model == "auto" else model
@@ -266,9 +291,16 @@ def _fitted(model: str, method: str | Filter | None, values: np.ndarray) -> tupl
     return found.model, found.parameters
 
 
-def _filtered(name: str, parameters: dict[str, float], method: str | Filter | None, values: np.ndarray) -> Filtered:
+def _filtered(
+    name: str,
+    parameters: dict[str, float],
+    method: str | Filter | None,
+    values: np.ndarray,
+    exog: np.ndarray | None = None,
+) -> Filtered:
     """Filter from a prior as wide as the values."""
     named, known = parse(name), values[np.isfinite(values)]
     step_var = max(float(np.median(np.diff(known) ** 2)), CONSTANT_NOISE_SHARE) if known.size > 1 else 1.0
     start = named.start(known[:, None] if known.size else np.zeros((1, 1)), step_var)
-    return api.filter(named.builder(None, start, 1)(**parameters), values, method=method)
+    model = named.builder(None, start, 1)(**parameters)
+    return api.filter(model if exog is None else with_exogenous(model, exog), values, method=method)

@@ -67,8 +67,17 @@ def with_ar1_noise(
             prior,
             model.residual,
             model.inputs,
+            _noise_names(model),
+            model.obs_names,
         )
     return _augmented_linear(model, phi, shock_cov, (1.0 - share) * noise, prior)
+
+
+def _noise_names(model: LinearModel | StateSpaceModel) -> tuple[str, ...] | None:
+    """Append names of the noise states to those of the model."""
+    if model.state_names is None:
+        return None
+    return (*model.state_names, *(f"ar1_noise[{j}]" for j in model.obs_names or range(model.obs_dim)))
 
 
 def _augmented_linear(
@@ -89,6 +98,8 @@ def _augmented_linear(
         *prior,
         B=inputs,
         residual=model.residual,
+        state_names=_noise_names(model),
+        obs_names=model.obs_names,
     )
     if model.step_time is None or shock_cov.ndim > 2:
         return augmented

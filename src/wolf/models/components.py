@@ -5,7 +5,7 @@ of each of its variances. The models in Python, on the command line and in TOML 
 components; `structural` adds them. A variance that is not given is free: to be fitted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,6 +35,8 @@ class Part(NamedTuple):
         prior: belief about its state; None is diffuse.
         whole_steps_advice: alternative to suggest if gaps are not whole steps, where that is required; "" where not.
         stationary_prior: its variance -> its prior, for a component whose variance is free.
+        title: name of its states: alone for a single one, with a number in brackets for several.
+        labels: names of its states where they differ from the title, such as ("level", "slope").
 
     Example:
         >>> level(0.1).Q.tolist()
@@ -50,6 +52,8 @@ class Part(NamedTuple):
     prior: Gaussian | None = None
     whole_steps_advice: str = ""
     stationary_prior: Callable[[float], Gaussian] | None = None
+    title: str = ""
+    labels: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Format the name and the variances."""
@@ -64,6 +68,17 @@ class Part(NamedTuple):
     def size(self) -> int:
         """Number of states, D."""
         return self.H.shape[-1]
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Name of each state: "level", or "seasonal_24[0]" and so on.
+
+        Example:
+            >>> trend().state_names, seasonal(24, harmonics=1).state_names
+            (('level', 'slope'), ('seasonal_24[0]', 'seasonal_24[1]'))
+        """
+        title = self.title or self.name.replace(" ", "_")
+        return self.labels or tuple(f"{title}[{k}]" for k in range(self.size))
 
     @property
     def F(self) -> np.ndarray:
@@ -94,6 +109,7 @@ def level(var: float | None = None) -> Part:
         {"level_var": discretization.linear_growth(np.eye(1))},
         known,
         ("level",),
+        labels=("level",),
     )
 
 
@@ -109,7 +125,8 @@ def trend(level_var: float | None = None, slope_var: float | None = None) -> Par
         "slope_var": discretization.random_walk_noise(0.0, 1.0),
     }
     known = _known(level_var=level_var, slope_var=slope_var)
-    return Part("trend", np.eye(1, 2), discretization.shear(), noise, known, ("level", "slope"))
+    both = ("level", "slope")
+    return Part("trend", np.eye(1, 2), discretization.shear(), noise, known, both, labels=both)
 
 
 def damped_trend(damping: float, level_var: float | None = None, slope_var: float | None = None) -> Part:
@@ -130,7 +147,8 @@ def damped_trend(damping: float, level_var: float | None = None, slope_var: floa
         "slope_var": discretization.damped_slope_noise(damping),
     }
     known = _known(level_var=level_var, slope_var=slope_var)
-    return Part("damped trend", np.eye(1, 2), discretization.damped_shear(damping), noise, known, ("level", "slope"))
+    both = ("level", "slope")
+    return Part("damped trend", np.eye(1, 2), discretization.damped_shear(damping), noise, known, both, labels=both)
 
 
 def ar_noise(damping: float, var: float | None = None) -> Part:
@@ -150,7 +168,8 @@ def ar_noise(damping: float, var: float | None = None) -> Part:
         return Gaussian(np.zeros(1), var / (1 - damping**2) * np.eye(1))
 
     noise = {"shock_var": discretization.damped_noise(damping, 1)}
-    part = Part("AR(1) noise", np.eye(1), discretization.decay(damping), noise, _known(shock_var=var), ("swing",))
+    known, role = _known(shock_var=var), ("swing",)
+    part = Part("AR(1) noise", np.eye(1), discretization.decay(damping), noise, known, role, labels=("ar_noise",))
     return (
         part._replace(stationary_prior=stationary_prior) if var is None else part._replace(prior=stationary_prior(var))
     )
@@ -177,11 +196,11 @@ def seasonal(period: float, var: float | None = None, harmonics: int | None = No
     if harmonics is None:
         if period != int(period):
             raise ValueError(f"a full pattern has a whole number of steps; got {period!r}. Pass harmonics=")
-        return _full_pattern(int(period), known)
+        return _full_pattern(int(period), known)._replace(title=f"seasonal_{period:g}")
     most = int(period // 2)
     if not 1 <= validation.integer("harmonics", harmonics) <= most:
         raise ValueError(f"harmonics must be between 1 and {most} for a period of {period}; got {harmonics!r}")
-    return _trigonometric_pattern(period, harmonics, known)
+    return _trigonometric_pattern(period, harmonics, known)._replace(title=f"seasonal_{period:g}")
 
 
 def cycle(period: float, var: float | None = None, damping: float = 1.0) -> Part:
@@ -251,18 +270,19 @@ def arma(ar_coefficients: ArrayLike, ma_coefficients: ArrayLike, var: float) -> 
     prior = _stationary(dynamics, var * shocks)
     whole_steps_advice = "insert missing rows as NaN on even steps, or use wolf.models.ornstein_uhlenbeck"
     moves = discretization.matrix_power(dynamics), {"shock_var": discretization.matrix_power_noise(dynamics, shocks)}
-    return Part(
-        "an autoregression", np.eye(1, size), *moves, {"shock_var": var}, ("swing",) * size, prior, whole_steps_advice
-    )
+    swings = ("swing",) * size
+    row = np.eye(1, size)
+    return Part("an autoregression", row, *moves, {"shock_var": var}, swings, prior, whole_steps_advice, title="arma")
 
 
-def regression(design: ArrayLike, var: ArrayLike = 0.0) -> Part:
+def regression(design: ArrayLike, var: ArrayLike = 0.0, names: Sequence[str] | None = None) -> Part:
     """Build a regression on known series, with the coefficients as states.
 
     Args:
-        design: regressors, (T, K) or (T,).
+        design: regressors (exogenous variables), (T, K) or (T,).
         var: variance of the step of each coefficient, `coefficient_1_var` and so on, a number or (K,); 0 for constant
             ones.
+        names: of the regressors; the states are then `regression[rain]` and so on, and the variances `rain_var`.
 
     Example:
         >>> regression(np.ones((100, 2))).H.shape
@@ -280,9 +300,12 @@ def regression(design: ArrayLike, var: ArrayLike = 0.0) -> Part:
         raise ValueError(f"var must be a variance of at least 0, or {size} of them; got {validation.short_repr(var)}")
     steps = array_module(steps).broadcast_to(steps, (size,))
     plain = steps if validation.is_traced(steps) else steps.tolist()
-    known = _known(**{f"coefficient_{k + 1}_var": plain[k] for k in range(size)})
+    names = validation.names("names", names, size)
+    known = _known(**{f"{names[k] if names else f'coefficient_{k + 1}'}_var": plain[k] for k in range(size)})
     noise = {name: discretization.linear_growth(np.diag(row)) for name, row in zip(known, np.eye(size), strict=True)}
-    return Part("regression", rows[:, None, :], discretization.constant(size), noise, known, ("swing",) * size)
+    labels = tuple(f"regression[{name}]" for name in names or range(size))
+    roles = ("swing",) * size
+    return Part("regression", rows[:, None, :], discretization.constant(size), noise, known, roles, labels=labels)
 
 
 def straight_motion(dynamics_var: float | None = None, dt: float = 1.0) -> Part:
@@ -311,7 +334,8 @@ def wiener_motion(accel_rate: float | None = None) -> Part:
 
 
 def _moving_axis(name: str, dynamics: Motion, noise: dict[str, Motion], known: dict[str, float | None]) -> Part:
-    return Part(name, np.eye(1, 2), dynamics, noise, known, ("level", "slope"), Gaussian(np.zeros(2), np.eye(2)))
+    prior = Gaussian(np.zeros(2), np.eye(2))
+    return Part(name, np.eye(1, 2), dynamics, noise, known, ("level", "slope"), prior, labels=("p", "v"))
 
 
 def _full_pattern(period: int, known: dict[str, float | None]) -> Part:

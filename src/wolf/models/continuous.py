@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
+from wolf.models.discretization import axis_names
 from wolf.numerics.pytree import array_module
 from wolf.statespace import LinearModel
+from wolf.statespace.array_fields import replace
 
 
 def discretise(drift: ArrayLike, diffusion: ArrayLike, dt: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +102,8 @@ def wiener_level(
         start: as in `linear_sde`.
     """
     validation.variances(var_rate=var_rate, obs_var=obs_var)
-    return linear_sde(times, np.zeros((1, 1)), var_rate * np.eye(1), np.eye(1), obs_var * np.eye(1), prior, start)
+    parts = np.zeros((1, 1)), var_rate * np.eye(1), np.eye(1), obs_var * np.eye(1)
+    return replace(linear_sde(times, *parts, prior, start), state_names=("level",))
 
 
 def wiener_velocity(
@@ -120,7 +123,9 @@ def wiener_velocity(
     validation.count("dims", dims)
     drift = np.kron([[0.0, 1.0], [0.0, 0.0]], np.eye(dims))
     diffusion = accel_rate * np.kron([[0.0, 0.0], [0.0, 1.0]], np.eye(dims))
-    return linear_sde(times, drift, diffusion, np.eye(dims, 2 * dims), obs_var * np.eye(dims), prior, start)
+    model = linear_sde(times, drift, diffusion, np.eye(dims, 2 * dims), obs_var * np.eye(dims), prior, start)
+    axes = axis_names(dims)
+    return replace(model, state_names=tuple(kind + axis for kind in "pv" for axis in axes), obs_names=axes)
 
 
 def ornstein_uhlenbeck(

@@ -191,6 +191,16 @@ def block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
     return whole  # type: ignore[no-any-return]
 
 
+def axis_names(count: int) -> tuple[str, ...]:
+    """Name the axes of space: x, y, z, or numbers where there are more.
+
+    Example:
+        >>> axis_names(2)
+        ('x', 'y')
+    """
+    return tuple("xyz"[:count]) if count <= len("xyz") else tuple(map(str, range(count)))
+
+
 def along_axes(matrix: np.ndarray, count: int) -> np.ndarray:
     """Extend a matrix from one axis to several, all positions first: the Kronecker product with the identity.
 

@@ -12,7 +12,7 @@ import numpy as np
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.models.components import Part
-from wolf.models.discretization import Gaps, along_axes, block_diagonal, non_integer_gaps
+from wolf.models.discretization import Gaps, along_axes, axis_names, block_diagonal, non_integer_gaps
 from wolf.models.priors import diffuse_prior, prior_from_data
 from wolf.numerics.pytree import array_module
 from wolf.statespace import LinearModel
@@ -59,6 +59,24 @@ class Sum(NamedTuple):
         """Count the states."""
         return columns * sum(part.size for part in self.parts)
 
+    def state_names(self, columns: int) -> tuple[str, ...]:
+        """Return the name of each state; of a moving point, px, py and so on, the positions first.
+
+        Example:
+            >>> from wolf.models.components import level, seasonal
+            >>> add_up("mine", [level(), seasonal(24, harmonics=1)]).state_names(1)
+            ('level', 'seasonal_24[0]', 'seasonal_24[1]')
+        """
+        groups, used = list[str](), set[str]()
+        for part in self.parts:
+            own = {name.partition("[")[0] for name in part.state_names}
+            new = {name: _unused(name, used) for name in sorted(own)}
+            used.update(new.values())
+            groups += [new[name.partition("[")[0]] + "".join(name.partition("[")[1:]) for name in part.state_names]
+        if self.columns == 1:
+            return tuple(groups)
+        return tuple(name + axis for name in groups for axis in axis_names(columns))
+
     def start(self, values: np.ndarray, step_var: float) -> Gaussian:
         """Estimate a prior from data; arguments as in `prior_from_data`."""
         return prior_from_data([role for part in self.parts for role in part.roles], values, step_var)
@@ -84,13 +102,23 @@ class Sum(NamedTuple):
         axes = np.eye(columns)
         dynamics: Any = along_axes(block_diagonal([part.dynamics(gaps) for part in self.parts]), columns)
         row, shares = along_axes(_rows(self.parts), columns), self._shares(gaps, columns)
+        named, measured = self.state_names(columns), None if self.columns == 1 else axis_names(columns)
         known = not validation.is_traced(dynamics)
         if known and dynamics.ndim == 2 and np.array_equal(dynamics, np.eye(len(dynamics))):
             dynamics = None  # the identity, without a product
 
         def build(obs_var: float, **variances: float) -> LinearModel:
             total: Any = sum(variances[name] * share for name, share in shares.items())
-            return LinearModel(F=dynamics, H=row, Q=total, R=obs_var * axes, mean=prior.mean, cov=prior.cov)
+            return LinearModel(
+                F=dynamics,
+                H=row,
+                Q=total,
+                R=obs_var * axes,
+                mean=prior.mean,
+                cov=prior.cov,
+                state_names=named,
+                obs_names=measured,
+            )
 
         return build
 

@@ -13,10 +13,11 @@ from wolf.beliefs import Gaussian
 from wolf.interfaces import Number
 from wolf.models.components import straight_motion
 from wolf.models.continuous import discretise
-from wolf.models.discretization import along_axes, diagonal
+from wolf.models.discretization import along_axes, axis_names, diagonal
 from wolf.numerics.pytree import pytree
 from wolf.statespace import LinearModel, StateSpaceModel
 
+PLANE = ("px", "py", "vx", "vy")  # states of a moving point in the plane
 SMALL_TURN_ANGLE = 1e-6  # rad per step; below, a turn is computed by its series, since sin(x)/x is 0/0 at 0
 
 
@@ -98,7 +99,8 @@ def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: floa
     validation.variances(speed_var=speed_var, turn_var=turn_var, obs_var=obs_var)
     prior = Gaussian(*validation.prior(prior, 5))
     noise = diagonal([speed_var] * 4 + [turn_var])
-    return StateSpaceModel(Turn(dt), position, noise, obs_var * np.eye(2), prior)
+    names = {"state_names": (*PLANE, "turn_rate"), "obs_names": ("x", "y")}
+    return StateSpaceModel(Turn(dt), position, noise, obs_var * np.eye(2), prior, **names)
 
 
 def range_bearing(
@@ -133,7 +135,9 @@ def range_bearing(
     prior = Gaussian(*validation.prior(prior, 4))
     noise = diagonal([range_var, bearing_var])
     observe = RangeBearing(place)
-    return StateSpaceModel(ConstantVelocity(dt), observe, dynamics_var * np.eye(4), noise, prior, residual=wrap_second)
+    names = {"state_names": PLANE, "obs_names": ("range", "bearing")}
+    dynamics_cov = dynamics_var * np.eye(4)
+    return StateSpaceModel(ConstantVelocity(dt), observe, dynamics_cov, noise, prior, residual=wrap_second, **names)
 
 
 def gps_odometry(
@@ -153,7 +157,8 @@ def gps_odometry(
     validation.positive_number("gps_var", gps_var)
     prior = Gaussian(*validation.prior(prior, 3))
     noise = diagonal([position_var, position_var, heading_var])
-    return StateSpaceModel(Unicycle(dt), position, noise, gps_var * np.eye(2), prior, inputs=2)
+    names = {"state_names": ("px", "py", "heading"), "obs_names": ("x", "y")}
+    return StateSpaceModel(Unicycle(dt), position, noise, gps_var * np.eye(2), prior, inputs=2, **names)
 
 
 @pytree
@@ -250,7 +255,11 @@ def _along_all_axes(
     size = len(step[0]) * dims
     prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*validation.prior(prior, size))
     dynamics, noise = (along_axes(each, dims) for each in step)
-    model = LinearModel(dynamics, np.eye(dims, size), noise, obs_var * axes, *prior)
+    measured = axis_names(dims)
+    named = [kind + axis for kind in "pva"[: len(step[0])] for axis in measured]  # px, py, vx, vy
+    model = LinearModel(
+        dynamics, np.eye(dims, size), noise, obs_var * axes, *prior, state_names=named, obs_names=measured
+    )
     return model.with_motion(partial(_motion_along_all_axes, motion, dims), dt)
 
 

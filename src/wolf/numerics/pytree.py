@@ -2,7 +2,8 @@
 
 `@pytree` turns a class into a frozen dataclass whose fields are leaves, so that a new value of `c`, `Q` or `R` never
 recompiles. A field marked `static()` is part of the structure instead (a name, a flag, a shape). A field marked
-`function()` holds a callable: a plain function is structure, a callable pytree keeps its parameters as leaves.
+`function()` holds a callable: a plain function is structure, a callable pytree keeps its parameters as leaves. A field
+marked `label()` describes the others, as names do: it is not part of the pytree.
 
 JAX rebuilds such objects inside every trace. `__post_init__` runs only when a user constructs an object, not for those
 rebuilds, and is therefore the place for checks.
@@ -33,6 +34,11 @@ def function(**kwargs: Any) -> Any:
     return dataclasses.field(metadata={"kind": "function"}, **kwargs)
 
 
+def label(**kwargs: Any) -> Any:
+    """Declare a field that describes others, as names do: a new value never recompiles, and copies by JAX reset it."""
+    return dataclasses.field(metadata={"kind": "label"}, **kwargs)
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(static, function, dataclasses.field))
 def pytree(cls: Any) -> Any:
     """Turn a class into a frozen, printable, comparable dataclass that is a pytree.
@@ -47,7 +53,7 @@ def pytree(cls: Any) -> Any:
     """
     cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
     fields = dataclasses.fields(cls)
-    names = tuple(f.name for f in fields if f.metadata.get("kind") != "static")
+    names = tuple(f.name for f in fields if f.metadata.get("kind") not in ("static", "label"))
     fixed = tuple(f.name for f in fields if f.metadata.get("kind") == "static")
     callables = frozenset(f.name for f in fields if f.metadata.get("kind") == "function")
 
@@ -98,8 +104,9 @@ def plain_functions(tree: object) -> list[Callable]:
 
 
 def field_values(obj: Any) -> dict[str, Any]:
-    """Return the values of the fields of a dataclass by name."""
-    return {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)}
+    """Return the values of the fields of a dataclass by name, without labels."""
+    fields = (field for field in dataclasses.fields(obj) if field.metadata.get("kind") != "label")
+    return {field.name: getattr(obj, field.name) for field in fields}
 
 
 def array_module(*values: object) -> Any:

@@ -5,6 +5,7 @@ the extra `plot`.
 """
 
 from wolf.plots.certificate_plot import certificate as certificate
+from wolf.plots.components_plot import components as components
 from wolf.plots.diagnostics import influence as influence
 from wolf.plots.diagnostics import weights as weights
 from wolf.plots.ensemble import errors as errors

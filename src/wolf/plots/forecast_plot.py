@@ -9,6 +9,7 @@ from wolf.plots import style
 from wolf.plots.series_plot import band, draw_measurements
 from wolf.results import Filtered, Forecast
 from wolf.statespace import LinearModel
+from wolf.statespace.names import find_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 PAST_STEPS = (3, 30)  # steps of the past per step of the forecast, and at least
 
 
-def forecast(result: Forecast, coordinate: int = 0, ax: "Axes | None" = None, *, past: int | None = None) -> "Figure":
+def forecast(
+    result: Forecast, coordinate: int | str = 0, ax: "Axes | None" = None, *, past: int | None = None
+) -> "Figure":
     """Draw the forecast of one measured coordinate with its interval, after the last measurements.
 
     The past has the symbols of `series` and, if the model is linear, the estimate of the measured quantity with a band
@@ -25,15 +28,17 @@ def forecast(result: Forecast, coordinate: int = 0, ax: "Axes | None" = None, *,
 
     Args:
         result: forecast of one series, from `wolf.forecast`.
-        coordinate: index of the measured coordinate.
+        coordinate: number or name of the measured coordinate.
         ax: axes to draw on; a new figure by default.
         past: steps of the past; default: three per step of the forecast, and at least 30.
 
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    _check(result, coordinate)
+    _check(result)
     out, steps = result.filtered, len(result.obs_means)
+    names, size = None if out is None else out.obs_names, result.obs_means.shape[1]
+    coordinate = find_name("measurement", coordinate, names, size)
     length = 0 if out is None else len(out.ys)
     past = max(PAST_STEPS[0] * steps, PAST_STEPS[1]) if past is None else validation.integer("past", past)
     before = slice(length - min(past, length), length)
@@ -60,7 +65,7 @@ def forecast(result: Forecast, coordinate: int = 0, ax: "Axes | None" = None, *,
         style.dress(ax)
         ax.margins(x=0.01)
         ax.set_xlabel(style.title_of(times))
-        ax.set_ylabel("measurement" if result.obs_means.shape[1] == 1 else f"measurement {coordinate}")
+        ax.set_ylabel(names[coordinate] if names else "measurement" if size == 1 else f"measurement {coordinate}")
         figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=9, labelcolor=style.INK)
     return figure
 
@@ -87,17 +92,15 @@ def _draw_past(
 
 def _times(result: Forecast, length: int) -> np.ndarray:
     """Return the horizontal axis of past and future: dates or numbers if both have them, steps otherwise."""
-    index = None if result.filtered is None else result.filtered.index
-    if index is None or result.index is None or index.dtype.kind not in "iufM":
+    past = None if result.filtered is None else style.index_times(result.filtered.index)
+    ahead = style.index_times(result.index)
+    if past is None or ahead is None:
         return np.arange(length + len(result.obs_means))
-    return np.concatenate([np.asarray(index), np.asarray(result.index)])
+    return np.concatenate([past, ahead])
 
 
-def _check(result: Forecast, coordinate: int) -> None:
+def _check(result: Forecast) -> None:
     if not isinstance(result, Forecast):
         raise ValueError(f"result must be a result of wolf.forecast; got {type(result).__name__}")
     if result.obs_means.ndim == 3:
         raise ValueError("result must be of one series, such as result[0] of many; pick one")
-    size = result.obs_means.shape[1]
-    if validation.integer("coordinate", coordinate) >= size:
-        raise ValueError(f"coordinate must be between 0 and {size - 1}; got {coordinate}")

@@ -10,6 +10,7 @@ from wolf.plots import style
 from wolf.plots.noise_scales import levels, paths_of
 from wolf.results import Filtered, Smoothed
 from wolf.statespace import LinearModel, Model
+from wolf.statespace.names import find_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ def series(
     out: Filtered | Smoothed,
     ys: ArrayLike | None = None,
     truth: ArrayLike | None = None,
-    coordinate: int = 0,
+    coordinate: int | str = 0,
     ax: "Axes | None" = None,
     *,
     times: ArrayLike | None = None,
@@ -37,7 +38,7 @@ def series(
         out: one series, from `wolf.filter` or `wolf.smooth`.
         ys: measurements, (T, M), or (T,) for those of this state.
         truth: true states, (T, D), or (T,) for this one.
-        coordinate: index of the state.
+        coordinate: number or name of the state.
         ax: axes to draw on; a new figure by default.
         times: values of the horizontal axis, (T,); 0, 1, ... by default.
         label: label of the estimate in the legend.
@@ -47,7 +48,8 @@ def series(
         The `matplotlib.figure.Figure`.
     """
     filtered = out.filtered if isinstance(out, Smoothed) else out
-    _check(filtered, coordinate)
+    _check(filtered)
+    coordinate = find_name("state", coordinate, filtered.state_names, filtered.means.shape[-1])
     means, deviations = out.means[:, coordinate], np.sqrt(out.covs[:, coordinate, coordinate])
     times = style.times_of(times, len(means))
     is_new = ax is None
@@ -80,28 +82,29 @@ def series(
         style.dress(ax)
         ax.margins(x=0.01)
         ax.set_xlabel(style.title_of(times))
-        ax.set_ylabel(f"state {coordinate}")
+        ax.set_ylabel(_title(filtered, coordinate))
         figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=9, labelcolor=style.INK)
     return figure
 
 
 def with_measurements(
-    out: Filtered | Smoothed, coordinate: int = 0, with_levels: bool | None = None, **options: Any
+    out: Filtered | Smoothed, coordinate: int | str = 0, with_levels: bool | None = None, **options: Any
 ) -> "Figure":
     """Draw one state as `series` does, with its measurements if one reads it directly, and dates if they are known.
 
     Args:
         out: one series.
-        coordinate: index of the state.
+        coordinate: number or name of the state.
         with_levels: whether to draw the estimated scale factors of R and Q below; by default if that of Q was estimated
             and no axes are given.
         **options: options of `series`.
     """
     filtered = out.filtered if isinstance(out, Smoothed) else out
-    _check(filtered, coordinate)
-    index = filtered.index
-    if index is not None and index.dtype.kind in "iufM":
-        options.setdefault("times", np.asarray(index))
+    _check(filtered)
+    coordinate = find_name("state", coordinate, filtered.state_names, filtered.means.shape[-1])
+    times = style.index_times(filtered.index)
+    if times is not None:
+        options.setdefault("times", times)
     if "ys" not in options:
         try:
             _column(filtered.model, coordinate, filtered.model.obs_dim)
@@ -113,6 +116,10 @@ def with_measurements(
     return _with_levels(out, coordinate, options) if with_levels else series(out, coordinate=coordinate, **options)
 
 
+def _title(out: Filtered, coordinate: int) -> str:
+    return out.state_names[coordinate] if out.state_names else f"state {coordinate}"
+
+
 def _with_levels(out: Filtered | Smoothed, coordinate: int, options: dict[str, Any]) -> Any:
     """Draw the state, and below it the estimated scale factors."""
     if "ax" in options:
@@ -121,7 +128,7 @@ def _with_levels(out: Filtered | Smoothed, coordinate: int, options: dict[str, A
     top, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1.0])
     series(out, coordinate=coordinate, ax=top, **options)
     style.dress(top)
-    top.set_ylabel(f"state {coordinate}")
+    top.set_ylabel(_title(out.filtered if isinstance(out, Smoothed) else out, coordinate))
     levels(out, below, times=options.get("times"))
     below.set_xlabel(style.title_of(style.times_of(options.get("times"), len(out.means))))
     figure.legend(*top.get_legend_handles_labels(), loc="outside upper left", ncols=6, frameon=False, fontsize=9,
@@ -179,14 +186,11 @@ def _column(model: Model, coordinate: int, size: int) -> int:
     raise ValueError(f"no measurement reads state {coordinate} directly; pass its values as ys (T,), or omit ys")
 
 
-def _check(out: Filtered, coordinate: int) -> None:
+def _check(out: Filtered) -> None:
     if not isinstance(out, Filtered):
         raise ValueError(f"out must be a result of wolf.filter or wolf.smooth; got {type(out).__name__}")
     if out.num_series is not None:
         raise ValueError("out must be one series; pick one of many, e.g. out[0]")
-    size = out.means.shape[-1]
-    if validation.integer("coordinate", coordinate) >= size:
-        raise ValueError(f"coordinate must be between 0 and {size - 1}; got {coordinate}")
 
 
 def _check_length(name: str, values: np.ndarray, times: np.ndarray) -> None:

@@ -126,6 +126,14 @@ def times_of(times: ArrayLike | None, size: int) -> np.ndarray:
     return read
 
 
+def index_times(index: Any) -> np.ndarray | None:
+    """Return an index of numbers or dates as values of the horizontal axis; None for any other."""
+    if index is None:
+        return None
+    labels = np.asarray(index.to_timestamp() if type(index).__name__ == "PeriodIndex" else index)
+    return labels if labels.dtype.kind in "iufM" else None
+
+
 def title_of(times: np.ndarray) -> str:
     """Return the title of the horizontal axis: integers count steps."""
     return "step" if times.dtype.kind == "i" else "time"

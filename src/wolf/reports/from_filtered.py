@@ -30,8 +30,8 @@ def report(
     Args:
         out: from `wolf.filter` or `wolf.filter_many` with `save="all"`, or from `wolf.smooth`.
         path: of the HTML file.
-        times: (T,), numbers or dates. Default: 0, 1, ...
-        names: of the M measured coordinates.
+        times: (T,), numbers or dates. Default: the index of the measurements, or 0, 1, ...
+        names: of the M measured coordinates. Default: `out.obs_names`.
         title: of the page.
         level: probability of the intervals.
 
@@ -50,7 +50,7 @@ def report(
         raise ValueError(
             f'report needs the predictions: filter with save="all", not save={filtered.settings["save"]!r}'
         )
-    stamps, origin = _times(times)
+    stamps, origin = _times(_index(filtered) if times is None else times)
     many = [filtered] if filtered.num_series is None else list(filtered)
     means = [out.means] if filtered.num_series is None else list(out.means)
     covs = [_covs(out)] if filtered.num_series is None else list(_covs(out))
@@ -59,7 +59,9 @@ def report(
         for i, (each, mean, cov) in enumerate(zip(many, means, covs, strict=True))
     ]
     count = series[0].values.shape[1]
-    names = [f"y{j}" for j in range(count)] if names is None and count > 1 else (names or ["measurement"])
+    if names is None:
+        plain = [f"y{j}" for j in range(count)] if count > 1 else ["measurement"]
+        names = list(filtered.obs_names or plain)
     if len(names) != count:
         raise ValueError(f"names must be one for each of the {count} measured coordinates; got {len(names)}")
     past = not isinstance(out, Smoothed)
@@ -73,6 +75,14 @@ def _covs(out: Filtered | Smoothed) -> np.ndarray:
         return np.asarray(out.covs)
     except AttributeError as error:
         raise ValueError(f"report needs covariances, and so a Gaussian filter: {error}") from error
+
+
+def _index(out: Filtered) -> np.ndarray | None:
+    """Return the index of the measurements, if it has numbers or dates in order."""
+    labels = None if out.index is None or out.num_series is not None else np.asarray(out.index)
+    if labels is None or labels.dtype.kind not in "iufM" or not len(labels) or np.any(labels[1:] < labels[:-1]):
+        return None
+    return labels
 
 
 def _times(times: ArrayLike | None) -> tuple[np.ndarray | None, int | None]:

@@ -14,12 +14,15 @@ from wolf.numerics.pytree import PyTree
 from wolf.results.conformal import ConformalIntervals, innovation_variances
 from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States
+from wolf.statespace import names
+from wolf.statespace.names import Names
 
 if TYPE_CHECKING:  # views are imported when they are used: a result is data
     import xarray
     from matplotlib.figure import Figure
 
     from wolf.inference.noise import NoiseEstimate
+    from wolf.results.components import Component, Components
 
 FrameBackend = Literal["pandas", "polars", "pyarrow"]
 
@@ -50,6 +53,7 @@ class Filtered:
         num_series: None for one series.
         lengths: steps of each series, where they differ.
         index: labels of the steps, where one series came as a pandas Series or DataFrame.
+        columns: names of the measurements, where they came so.
     """
 
     saved: PyTree
@@ -64,6 +68,17 @@ class Filtered:
     num_series: int | None = None
     lengths: np.ndarray | None = None
     index: Any = None
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def state_names(self) -> Names:
+        """Names of the states, as the model has them; None if it has none."""
+        return names.state_names(self.model)
+
+    @property
+    def obs_names(self) -> Names:
+        """Names of the measured coordinates: the columns of a DataFrame, or those of the model; None without."""
+        return names.obs_names(self.model) if self.columns is None else self.columns
 
     @property
     def means(self) -> np.ndarray:
@@ -324,8 +339,9 @@ class Filtered:
 
         Returns:
             All saved arrays and the measurements `ys`, over `step` (labelled by the index of the measurements), `state`
-            or `coordinate` of a measurement, `other_state` and `other_coordinate` of a covariance, and `series` for
-            many series; the coordinate `length` holds the number of steps where it differs between series.
+            or `coordinate` of a measurement (labelled by their names), `other_state` and `other_coordinate` of a
+            covariance, and `series` for many series; the coordinate `length` holds the number of steps where it differs
+            between series.
         """
         from wolf.results.views import xarray_dataset
 
@@ -333,14 +349,54 @@ class Filtered:
             raise ValueError(f'to_xarray needs arrays by name: filter with save="all", not {self.settings["save"]!r}')
         lengths = {} if self.lengths is None else {"length": np.asarray(self.lengths)}
         return xarray_dataset.make_dataset(
-            {"ys": self.ys} | self.saved, self.num_series is not None, self.index, lengths
+            {"ys": self.ys} | self.saved,
+            self.num_series is not None,
+            self.index,
+            lengths,
+            {"state": self.state_names, "coordinate": self.obs_names},
         )
 
-    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
+    def component(self, name: str, level: float = 0.95) -> "Component":
+        """Return the share of one component in the measurement, with its interval.
+
+        Args:
+            name: of a component ("seasonal_24"), the start of its name ("seasonal"), or a state ("slope").
+            level: probability of the interval.
+
+        Example:
+            >>> import wolf
+            >>> model = wolf.models.structural(wolf.models.trend(0.1, 0.01), wolf.models.seasonal(4, 0.1), obs_var=1.0)
+            >>> out = wolf.filter(model, np.arange(12.0))
+            >>> out.component("seasonal").mean.shape, list(out.components())
+            ((12,), ['level', 'seasonal_4'])
+        """
+        from wolf.results.components import component
+
+        return component(self, self.means, self.covs, name, level)
+
+    def components(self, level: float = 0.95) -> "Components":
+        """Return all components by name; their means add up to the signal. `wolf.smooth(out)` has those in retrospect.
+
+        Args:
+            level: probability of their intervals.
+        """
+        from wolf.results.components import components
+
+        return components(self, self.means, self.covs, level)
+
+    def plot_components(self, **options: Any) -> "Figure":
+        """Draw the measurements with the signal, and a panel for each component.
+
+        Args:
+            **options: of `wolf.plots.components`.
+        """
+        return self.components().plot(**options)
+
+    def plot(self, coordinate: int | str = 0, **options: Any) -> "Figure":
         """Draw one state with its measurements; returns a `matplotlib.figure.Figure`.
 
         Args:
-            coordinate: which state.
+            coordinate: which state, by its number or name.
             **options: of `wolf.plots.series`, as `truth=`, `ys=` or `ax=`; `with_levels=` adds a panel with the
                 estimated scale factors of R and Q, which is the default where Q was estimated.
         """

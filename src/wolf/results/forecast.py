@@ -68,17 +68,18 @@ class Forecast:
         means = self.obs_means[series]
         deviations = np.sqrt(np.diagonal(self.obs_covs[series], axis1=-2, axis2=-1))
         columns = {"step": np.arange(1, len(means) + 1)}
+        names = None if self.filtered is None else self.filtered.obs_names
         for j in range(means.shape[1]):
-            tail = "" if means.shape[1] == 1 else f"_{j}"
+            tail = "" if means.shape[1] == 1 else f"_{names[j] if names else j}"
             columns |= {f"mean{tail}": means[:, j], f"sd{tail}": deviations[:, j]}
             columns |= {f"lower{tail}": self.lower[series][:, j], f"upper{tail}": self.upper[series][:, j]}
         return columns
 
-    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
+    def plot(self, coordinate: int | str = 0, **options: Any) -> "Figure":
         """Draw past and forecast of one coordinate; returns a `matplotlib.figure.Figure`.
 
         Args:
-            coordinate: of the measurements.
+            coordinate: of the measurements, by its number or name.
             **options: of `wolf.plots.forecast`: `past=` steps before, `ax=`.
         """
         from wolf.plots.forecast_plot import forecast

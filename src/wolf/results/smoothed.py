@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wolf.results.components import Component, Components, component, components
 from wolf.results.filtered import Filtered, FrameBackend
 from wolf.results.views import data_frame, html, xarray_dataset
+from wolf.statespace.names import Names
 
 if TYPE_CHECKING:
     import xarray
@@ -44,12 +46,13 @@ class Smoothed:
 
     def to_frame(self, backend: FrameBackend = "pandas", *, index: Any = None) -> Any:
         """Return a data frame; arguments as in `Filtered.to_frame`."""
+        names = self.filtered.state_names
         if self.means.ndim == 2:
-            parts = [_columns(self.means, self.covs)]
+            parts = [_columns(self.means, self.covs, names)]
         else:
             lengths = self.filtered.lengths
             ends = [self.means.shape[1]] * len(self.means) if lengths is None else lengths
-            parts = [_columns(self.means[i, :end], self.covs[i, :end]) for i, end in enumerate(ends)]
+            parts = [_columns(self.means[i, :end], self.covs[i, :end], names) for i, end in enumerate(ends)]
         return data_frame.make_frame(parts, backend, self.filtered.index if index is None else index)
 
     def to_xarray(self) -> "xarray.Dataset":
@@ -57,9 +60,32 @@ class Smoothed:
         arrays = {"means": self.means, "covs": self.covs}
         arrays |= {} if self.weights is None else {"weights": self.weights}
         lengths = {} if self.filtered.lengths is None else {"length": np.asarray(self.filtered.lengths)}
-        return xarray_dataset.make_dataset(arrays, self.means.ndim == 3, self.filtered.index, lengths)
+        names = {"state": self.filtered.state_names, "coordinate": self.filtered.obs_names}
+        return xarray_dataset.make_dataset(arrays, self.means.ndim == 3, self.filtered.index, lengths, names)
 
-    def plot(self, coordinate: int = 0, **options: Any) -> "Figure":
+    def component(self, name: str, level: float = 0.95) -> "Component":
+        """Return the share of one component in the measurement, with its interval, as `Filtered.component` does."""
+        self._check_one()
+        return component(self.filtered, self.means, self.covs, name, level)
+
+    def components(self, level: float = 0.95) -> "Components":
+        """Return all components by name; their means add up to the smoothed signal."""
+        self._check_one()
+        return components(self.filtered, self.means, self.covs, level)
+
+    def plot_components(self, **options: Any) -> "Figure":
+        """Draw the measurements with the smoothed signal, and a panel for each component.
+
+        Args:
+            **options: of `wolf.plots.components`.
+        """
+        return self.components().plot(**options)
+
+    def _check_one(self) -> None:
+        if self.means.ndim == 3:
+            raise ValueError("components are those of one series; pick one of many, as smoothed[0]")
+
+    def plot(self, coordinate: int | str = 0, **options: Any) -> "Figure":
         """Draw one state with its measurements; arguments as in `Filtered.plot`."""
         from wolf.plots.series_plot import with_measurements
 
@@ -80,6 +106,6 @@ class Smoothed:
         return html.page("Smoothed", rows, picture)
 
 
-def _columns(means: np.ndarray, covs: np.ndarray) -> dict[str, np.ndarray]:
+def _columns(means: np.ndarray, covs: np.ndarray, names: Names) -> dict[str, np.ndarray]:
     variances = np.diagonal(covs, axis1=-2, axis2=-1)
-    return {"step": np.arange(len(means))} | data_frame.belief_columns(means, variances)
+    return {"step": np.arange(len(means))} | data_frame.belief_columns(means, variances, names)

@@ -88,7 +88,11 @@ def _object_parts(value: object, code: bool, seen: set[int]) -> Iterator[bytes |
     elif hasattr(value, "__wrapped__"):  # jax.jit and similar wrappers
         inside = [value.__wrapped__]
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inside = [[field.name, getattr(value, field.name)] for field in dataclasses.fields(value)]
+        inside = [
+            [field.name, getattr(value, field.name)]
+            for field in dataclasses.fields(value)
+            if field.metadata.get("kind") != "label"  # names of states do not change results
+        ]
     elif not isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
         inside = (
             [jax.tree.leaves(value)] if not jax.tree_util.all_leaves([value]) else [getattr(value, "__dict__", None)]

@@ -49,6 +49,12 @@ def keep(model: object, *names: str) -> None:
         object.__setattr__(model, name, validation.number_array(name, vars(model)[name]))
 
 
+def keep_names(model: object, state_dim: int, obs_dim: int) -> None:
+    """Validate the names of states and measurements, and store them as tuples."""
+    for field, size in (("state_names", state_dim), ("obs_names", obs_dim)):
+        object.__setattr__(model, field, validation.names(field, vars(model)[field], size))
+
+
 def count(number: int, noun: str) -> str:
     """Format a count with a noun whose plural ends in s.
 

@@ -3,7 +3,7 @@
 Any of the matrices may have a leading time axis; `model.at(t)` slices it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.numerics import linalg
-from wolf.numerics.pytree import function, pytree
-from wolf.statespace.array_fields import count, keep, replace, slice_at, subtract, varies
+from wolf.numerics.pytree import function, label, pytree
+from wolf.statespace.array_fields import count, keep, keep_names, replace, slice_at, subtract, varies
 from wolf.statespace.bound_functions import LinearMap
 
 
@@ -32,6 +32,8 @@ class LinearModel:
         cov: (D, D), positive semi-definite.
         B: (D, U) or (T, D, U), only with inputs.
         residual: how to subtract, as in `StateSpaceModel`.
+        state_names: name of each state, such as ["level", "slope"]; results use them in frames, figures and texts.
+        obs_names: name of each measured coordinate.
 
     Example:
         >>> import numpy as np
@@ -47,6 +49,8 @@ class LinearModel:
     cov: Any
     B: Any = None
     residual: Callable | None = function(default=None)
+    state_names: Sequence[str] | None = label(default=None)
+    obs_names: Sequence[str] | None = label(default=None)
 
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
     dynamics: ClassVar[None] = None  # given by a matrix, not by a function
@@ -64,6 +68,7 @@ class LinearModel:
             if self.B.ndim < 2 or not self.B.shape[-1]:
                 raise ValueError(f"B must have shape ({self.state_dim}, U); got {self.B.shape}")
             validation.matrix("B", self.B, (self.state_dim, self.B.shape[-1]))
+        keep_names(self, self.state_dim, self.obs_dim)
 
     def __repr__(self) -> str:
         """Format the sizes and the time-varying matrices."""

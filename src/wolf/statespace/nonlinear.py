@@ -6,7 +6,7 @@ from the first call on; pass parameters through `jax.tree_util.Partial(f, dt)` o
 recompiles.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from jax import Array
@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
-from wolf.numerics.pytree import function, pytree, static
-from wolf.statespace.array_fields import count, keep, replace, slice_at, subtract
+from wolf.numerics.pytree import function, label, pytree, static
+from wolf.statespace.array_fields import count, keep, keep_names, replace, slice_at, subtract
 from wolf.statespace.bound_functions import Bound, LinearMap, num_arguments
 
 
@@ -35,6 +35,8 @@ class StateSpaceModel:
         residual: subtraction of a prediction from a measurement, `residual(y, prediction)`, for example of angles.
             Default: plain subtraction.
         inputs: number of inputs, U. Default: taken from the first call that passes inputs; `wolf.export_c` needs it.
+        state_names: name of each state, as in `LinearModel`.
+        obs_names: name of each measured coordinate.
 
     Example:
         >>> import jax.numpy as jnp, numpy as np
@@ -50,6 +52,8 @@ class StateSpaceModel:
     prior: Gaussian
     residual: Callable | None = function(default=None)
     inputs: int | None = static(default=None)
+    state_names: Sequence[str] | None = label(default=None)
+    obs_names: Sequence[str] | None = label(default=None)
 
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
 
@@ -70,6 +74,7 @@ class StateSpaceModel:
             validation.count("inputs", self.inputs)
             raise ValueError(f"inputs={self.inputs} was given, but no function takes them: write f(x, u) or h(x, u)")
         object.__setattr__(self, "inputs", None if self.inputs is None else validation.count("inputs", self.inputs))
+        keep_names(self, self.state_dim, self.obs_dim)
 
     def __repr__(self) -> str:
         """Format the sizes."""

@@ -125,6 +125,7 @@ def _prepare(loaded: LoadedTable, options: Options) -> Iterator[PreparedSeries]:
         groups=loaded.groups,
         labels=loaded.labels,
         names=loaded.names,
+        exog=loaded.exog,
         on_note=loaded.notes.append,
         on_failure=loaded.failed.__setitem__,
     )

@@ -85,7 +85,8 @@ def explain(out: Filtered) -> Explanation:
     ]
     findings += _accepted_stuck_values(record, {(finding.step, finding.sensor) for finding in findings})
     ordered = sorted(findings, key=lambda f: (f.step, -1 if f.sensor is None else f.sensor))
-    return Explanation(tuple(ordered), len(out), tuple(find_causes(record, out, ordered, isolated)))
+    causes = tuple(find_causes(record, out, ordered, isolated))
+    return Explanation(tuple(ordered), len(out), causes, out.index, out.obs_names)
 
 
 def _check_result(out: object) -> None:

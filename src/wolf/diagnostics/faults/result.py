@@ -12,6 +12,7 @@ from wolf.results.views import data_frame
 KINDS = ("outlier", "jump", "stuck", "biased", "missing", "false alarm", "unclear")
 CAUSES = ("outlier", "burst", "bias", "drift", "stuck", "jump", "level shift", "noise change", "missing")
 MAX_ROWS_IN_REPR = 25  # rows of a table
+MIN_TIME_WIDTH = 12  # characters of the first column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,11 +67,27 @@ class Explanation:
         findings: one per rejected or missing measurement.
         steps: number of steps of the run.
         causes: faults and events of the series.
+        index: labels of the steps, such as dates, which texts and tables then use.
+        names: of the sensors.
     """
 
     findings: tuple[Finding, ...]
     steps: int
     causes: tuple[Cause, ...] = ()
+    index: Any = None
+    names: tuple[str, ...] | None = None
+
+    def label(self, step: int) -> str:
+        """Return the label of a step: its date or number in the index, or the number of the step."""
+        return str(step if self.index is None else self.index[step]).removesuffix(" 00:00:00")
+
+    def sensor_name(self, sensor: int | None) -> str:
+        """Return the name of a sensor; empty for all of them."""
+        return "" if sensor is None else self.names[sensor] if self.names else f"sensor {sensor}"
+
+    def _span(self, first: int, last: int) -> str:
+        between = "-" if self.index is None else " to "
+        return self.label(first) if first == last else f"{self.label(first)}{between}{self.label(last)}"
 
     def __iter__(self) -> Iterator[Finding]:
         """Iterate over the findings."""
@@ -100,23 +117,32 @@ class Explanation:
             "size": np.array([finding.size for finding in self]),
             "sentence": np.array([finding.sentence for finding in self]),
         }
+        if self.index is not None:
+            columns = {"time": np.asarray(self.index)[columns["step"].astype(int)]} | columns
+        if self.names is not None:
+            columns["sensor"] = np.array([self.sensor_name(finding.sensor) for finding in self])
         return data_frame.make_frame([columns], backend)
 
     def __repr__(self) -> str:
         """Format causes and findings as a table, with neighbouring findings of one kind in one row."""
         summary = ", ".join(f"{count} {kind}" for kind, count in self.counts.items()) or "nothing to explain"
         lines = [f"Explanation: {self.steps} steps, {summary}"]
-        for cause in self.causes[:MAX_ROWS_IN_REPR]:
-            steps = str(cause.first) if cause.first == cause.last else f"{cause.first}-{cause.last}"
-            where = "" if cause.sensor is None else f"sensor {cause.sensor}  "
-            lines.append(f"  {steps:<12}{cause.kind:<14}{_format_size(cause.size):<10}{where}{cause.sentence}")
+        causes = self.causes[:MAX_ROWS_IN_REPR]
+        spans = [self._span(cause.first, cause.last) for cause in causes]
+        rows = _group_findings(self.findings)
+        shown = rows[:MAX_ROWS_IN_REPR]
+        when = [self._span(row[0].step, row[-1].step) for row in shown]
+        width = max([MIN_TIME_WIDTH, *(len(each) + 2 for each in [*spans, *when])])
+        for span, cause in zip(spans, causes, strict=True):
+            where = "" if cause.sensor is None else f"{self.sensor_name(cause.sensor)}  "
+            lines.append(f"  {span:<{width}}{cause.kind:<14}{_format_size(cause.size):<10}{where}{cause.sentence}")
         if len(self.causes) > MAX_ROWS_IN_REPR:
             lines.append(f"  ... and {len(self.causes) - MAX_ROWS_IN_REPR} more")
         lines += ["measurement by measurement"] if self.findings else []
-        rows = _group_findings(self.findings)
-        for steps, sensor, kind, size, sentence in rows[:MAX_ROWS_IN_REPR]:
-            where = "" if sensor is None else f"sensor {sensor}  "
-            lines.append(f"  {steps:<12}{where}{kind:<12}{_format_size(size):<10}{sentence}")
+        for span, row in zip(when, shown, strict=True):
+            first, size = row[0], max(finding.size for finding in row)
+            where = "" if first.sensor is None else f"{self.sensor_name(first.sensor)}  "
+            lines.append(f"  {span:<{width}}{where}{first.kind:<12}{_format_size(size):<10}{first.sentence}")
         if len(rows) > MAX_ROWS_IN_REPR:
             lines.append(f"  ... and {len(rows) - MAX_ROWS_IN_REPR} more")
         return "\n".join(lines)
@@ -126,7 +152,7 @@ def _format_size(size: float) -> str:
     return f"{size:.3g} sd" if np.isfinite(size) else ""
 
 
-def _group_findings(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str, float, str]]:
+def _group_findings(findings: tuple[Finding, ...]) -> list[list[Finding]]:
     """Group neighbouring findings of one kind, sensor and interval; also consecutive missing ones."""
     rows: list[list[Finding]] = []
     for finding in findings:
@@ -139,8 +165,4 @@ def _group_findings(findings: tuple[Finding, ...]) -> list[tuple[str, int | None
                 break
         else:
             rows.append([finding])
-    lines = []
-    for row in rows:
-        steps = str(row[0].step) if len(row) == 1 else f"{row[0].step}-{row[-1].step}"
-        lines.append((steps, row[0].sensor, row[0].kind, max(finding.size for finding in row), row[0].sentence))
-    return lines
+    return rows

@@ -14,10 +14,12 @@ from wolf.fitting.initial_values import difference_var
 from wolf.fitting.select import candidates as candidate_list
 from wolf.fitting.select import interpolated_rows, quantization
 from wolf.fitting.select.candidate_fit import CandidateFit, fit_candidate
+from wolf.fitting.select.exogenous import choose_with_exogenous
 from wolf.fitting.select.sample import SAMPLE_ROWS, pieces_of
 from wolf.fitting.select.seasonality import Season, find_seasons
 from wolf.fitting.select.summary import TIE_NATS, describe_caveats, sentence
 from wolf.models.continuous import without_zone
+from wolf.models.exogenous import read_exogenous
 from wolf.models.registry import make, parse
 from wolf.models.structural import Sum
 from wolf.numerics import calendar_months
@@ -64,6 +66,7 @@ class Choice:
         pieces: those of the sample of a long series, first and last row (exclusive) of each.
         outlier_share: share of outliers in the fitted distribution of errors.
         seconds: processor time.
+        coefficients: of the exogenous variables, by the names of their states.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Choice:
     outlier_share: float
     seconds: float
     pieces: tuple[tuple[int, int], ...] = ()
+    coefficients: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Return the selected model, the reason, and the second best."""
@@ -86,7 +90,13 @@ class Choice:
         return sentence(self.candidates)
 
 
-def choose(ys: ArrayLike, times: ArrayLike | None = None, candidates: Sequence[str] | None = None) -> Choice:
+def choose(
+    ys: ArrayLike,
+    times: ArrayLike | None = None,
+    candidates: Sequence[str] | None = None,
+    *,
+    exog: object = None,
+) -> Choice:
     """Select a model for a series, and fit it.
 
     Candidates predict each value from those before it, and the one with the best log score is selected, under a
@@ -98,6 +108,8 @@ def choose(ys: ArrayLike, times: ArrayLike | None = None, candidates: Sequence[s
         ys: series, (T,), or (T, M) for the coordinates of a track; NaN where missing.
         times: times of the values, (T,), dates or numbers, in order; a regular time grid by default.
         candidates: model names as in `--model`; by default as above.
+        exog: exogenous variables (covariates) that the series depends on linearly, (T, K) or a data frame. The model
+            then has their coefficients as further states; `wolf.forecast(out, steps, exog=...)` takes their future.
 
     Example:
         >>> import numpy as np, wolf
@@ -112,7 +124,12 @@ def choose(ys: ArrayLike, times: ArrayLike | None = None, candidates: Sequence[s
     if array.ndim != 2:
         raise ValueError(f"ys must have shape (T,), or (T, M) for a track; got {array.shape}")
     stamps, unit = _steps_of_times(times, len(array))
-    return choose_rows(array, stamps, unit, candidates, start_time)
+    if exog is None:
+        return choose_rows(array, stamps, unit, candidates, start_time)
+    given = read_exogenous(exog)
+    if len(given.values) != len(array):
+        raise ValueError(f"exog must have {len(array)} rows, one for each value; got {len(given.values)}")
+    return choose_with_exogenous(array, given, lambda rest: choose_rows(rest, stamps, unit, candidates))
 
 
 def choose_rows(

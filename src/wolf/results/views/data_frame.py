@@ -7,6 +7,7 @@ import numpy as np
 
 from wolf import validation
 from wolf.results.filtered import FrameBackend
+from wolf.statespace.names import Names
 
 BACKENDS = get_args(FrameBackend)
 NORMAL_95 = 1.959963984540054  # standard deviations that a 95 % interval reaches to either side
@@ -76,16 +77,17 @@ def _take(index: Any, rows: np.ndarray) -> Any:
     return index.take(rows) if hasattr(index, "take") else np.asarray(index)[rows]  # pandas, or a list
 
 
-def belief_columns(means: np.ndarray, variances: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Return columns with the mean, standard deviation and 95 % interval of each state, numbered if there are several.
+def belief_columns(means: np.ndarray, variances: np.ndarray | None, names: Names = None) -> dict[str, np.ndarray]:
+    """Return columns with the mean, standard deviation and 95 % interval of each state.
 
     Args:
         means: (rows, D).
         variances: (rows, D), or None if they were not saved.
+        names: of the states, which the columns of several end in (`mean_slope`); None for numbers.
     """
     columns: dict[str, np.ndarray] = {}
     for j in range(means.shape[1]):
-        tail = "" if means.shape[1] == 1 else f"_{j}"
+        tail = "" if means.shape[1] == 1 else f"_{names[j] if names else j}"
         columns[f"mean{tail}"] = means[:, j]
         if variances is not None:
             deviation = np.sqrt(variances[:, j])
@@ -95,8 +97,8 @@ def belief_columns(means: np.ndarray, variances: np.ndarray | None) -> dict[str,
     return columns
 
 
-def spread(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
-    """Return one named column, or one numbered column for each coordinate."""
+def spread(name: str, array: np.ndarray, names: Names = None) -> dict[str, np.ndarray]:
+    """Return one named column, or one for each coordinate, with its name or number."""
     if array.ndim == 1 or array.shape[1] == 1:
         return {name: array.reshape(len(array))}
-    return {f"{name}_{j}": array[:, j] for j in range(array.shape[1])}
+    return {f"{name}_{names[j] if names else j}": array[:, j] for j in range(array.shape[1])}

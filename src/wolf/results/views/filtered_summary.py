@@ -35,16 +35,16 @@ def columns(out: Filtered) -> dict[str, np.ndarray]:
     if "means" not in _arrays(out):
         raise ValueError(f'to_frame needs means: filter with save="all", not save={out.settings["save"]!r}')
     variances = out.variances if {"covs", "variances"} & out.saved.keys() else None
-    found = {"step": np.arange(len(out))} | data_frame.belief_columns(out.means, variances)
+    found = {"step": np.arange(len(out))} | data_frame.belief_columns(out.means, variances, out.state_names)
     titles = {"weights": "weight", "outliers": "outlier", "outlier_probabilities": "outlier_probability"}
     for name, title in (titles | {"residuals": "residual", "nis": "nis"}).items():
         if name in out.saved:
-            found |= data_frame.spread(title, out.saved[name])
+            found |= data_frame.spread(title, out.saved[name], out.obs_names)
     if "conformal_radius" in out.saved:  # the interval of the model beside the calibrated one
         for prefix, calibrated in (("prediction", False), ("calibrated", True)):
             ends = out.prediction_interval(out.settings["calibrate"].level, calibrated=calibrated)
             for end, limits in zip(("lower", "upper"), ends, strict=True):
-                found |= data_frame.spread(f"{prefix}_{end}", limits)
+                found |= data_frame.spread(f"{prefix}_{end}", limits, out.obs_names)
     return found
 
 
@@ -73,5 +73,5 @@ def _facts(out: Filtered) -> list[tuple[str, str]]:
     named = isinstance(out.saved, dict) and saved.keys() <= {*ARRAYS, "conformal_radius"}
     rows.append(("saved", ", ".join(saved) if named else "the values of your save function, in .saved"))
     if out.num_series is None:
-        rows.append(("final state", describe_state(out.final)))
+        rows.append(("final state", describe_state(out.final, out.state_names)))
     return rows

@@ -100,8 +100,9 @@ def _uneven(out: "Filtered") -> list[str]:
     ratio = medians[worst] / max(np.median(np.delete(medians, worst)), MIN_MEDIAN_SQUARE)
     if ratio < MIN_VARIANCE_RATIO:
         return []
+    named = out.obs_names[worst] if out.obs_names else f"coordinate {worst}"
     return [
-        f"residuals of coordinate {worst} stand out: their squares are {ratio:.3g} times those of the others. If it "
+        f"residuals of {named} stand out: their squares are {ratio:.3g} times those of the others. If it "
         "has a sensor of its own, estimate the noise per sensor with method=wolf.Adaptive(sensors='each')"
     ]
 

@@ -13,17 +13,20 @@ from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.inference.noise import Weighted
 from wolf.interfaces import Filter
 from wolf.numerics.pytree import PyTree
+from wolf.statespace.names import Names
 
 AUTOMATIC_FORM = "sqrt"  # which a filter chooses where a covariance would lose digits
 
 
-def describe_state(state: PyTree, limit: int = 8) -> str:
-    """Return the first coordinates of a state as text, with standard deviations where it has them."""
+def describe_state(state: PyTree, names: Names = None, limit: int = 8) -> str:
+    """Return the first coordinates of a state as text, with names and standard deviations where it has them."""
     variances = state.variances if state.cov is None else np.diagonal(state.cov)
     shown = [f"{mean:.4g}" for mean in state.mean[:limit]]
     if variances is not None:
         spreads = np.sqrt(np.maximum(variances[:limit], 0.0))
         shown = [f"{mean} ± {spread:.2g}" for mean, spread in zip(shown, spreads, strict=True)]
+    if names is not None:
+        shown = [f"{name} {each}" for name, each in zip(names, shown, strict=False)]
     return ", ".join(shown) + (", ..." if len(state.mean) > limit else "")
 
 

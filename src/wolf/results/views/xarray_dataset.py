@@ -1,9 +1,11 @@
 """Results as `xarray.Dataset` with named axes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from wolf.statespace.names import Names
 
 if TYPE_CHECKING:
     import xarray
@@ -13,7 +15,11 @@ MISSING = "to_xarray needs xarray: pip install xarray"
 
 
 def make_dataset(
-    arrays: dict[str, np.ndarray], many: bool, index: Sequence[object] | None, coords: dict[str, np.ndarray]
+    arrays: dict[str, np.ndarray],
+    many: bool,
+    index: Sequence[object] | None,
+    coords: dict[str, np.ndarray],
+    names: Mapping[str, Names],
 ) -> "xarray.Dataset":
     """Return a dataset of arrays with named axes.
 
@@ -21,7 +27,8 @@ def make_dataset(
         arrays: by name: (T, ...), or (series, T, ...).
         many: whether there are several series.
         index: labels of the steps; None for numbers.
-        coords: other labels, by the axis that they belong to.
+        coords: other labels, of the series.
+        names: of the states and coordinates, by axis; None for numbers.
     """
     try:
         import xarray
@@ -35,4 +42,7 @@ def make_dataset(
         named[name] = ((*leading, *tail), array)
     steps = next(iter(arrays.values())).shape[len(leading) - 1]
     labels = np.arange(steps) if index is None else np.asarray(index)
-    return xarray.Dataset(named, coords={"step": labels} | {name: (("series",), each) for name, each in coords.items()})
+    used = {axis for axes, _ in named.values() for axis in axes}
+    called = {f"{start}{axis}": list(each) for axis, each in names.items() if each for start in ("", "other_")}
+    axes = {"step": labels} | {axis: each for axis, each in called.items() if axis in used}
+    return xarray.Dataset(named, coords=axes | {name: (("series",), each) for name, each in coords.items()})
