@@ -1,5 +1,7 @@
 """Filtering one measurement at a time, with a state that can be saved and loaded."""
 
+from __future__ import annotations  # so that help() shows ArrayLike, and not all that it stands for
+
 import dataclasses
 import math
 from collections import deque
@@ -7,7 +9,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,34 +17,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
+from wolf.beliefs.density import deviations
 from wolf.execution import backend_selection, function_checks, prepared, validate
 from wolf.execution.backend_selection import BackendOption
+from wolf.execution.forecasting import forecast_state
 from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import PyTree, from_dict, to_dict
+from wolf.online import late_measurements, motion
+from wolf.online.late_measurements import RecordedStep
+from wolf.online.motion import Motion
+from wolf.online.prediction import Pending, Prediction, make_prediction
 from wolf.online.sensor import Sensor
 from wolf.online.step_info import StepReport
-from wolf.online.steppers import Matrices, Snapshot, make_stepper, overridden_model, time_step
-from wolf.results import count, describe_state
+from wolf.online.steppers import Matrices, Snapshot, make_stepper, overridden_model, override
+from wolf.results import Forecast, count, describe_state
 from wolf.results.conformal import Calibration, calibration_of, innovation_variances, read_calibration
 from wolf.results.states import read_state
 from wolf.results.views.learned_noise import learned_noise
 from wolf.runtime import checkpoints
-from wolf.statespace import LinearModel, Model, time_axes
+from wolf.statespace import Model, time_axes, with_matrices
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 3  # since 0.2: states of 0.1 have fewer fields
 HEADER = ("update_first", "horizon", *checkpoints.HEADER_FIELDS)
-
-
-class _RecordedStep(NamedTuple):
-    """Arguments of one step and the state before it, so that the step can be repeated."""
-
-    snapshot: Snapshot | None
-    value: np.ndarray
-    us: list
-    matrices: dict
 
 
 class Online:
@@ -113,7 +112,9 @@ class Online:
             self.set_state(state)
         size = sum(leaf.size for leaf in jax.tree.leaves(self._stepper.state))
         validate.refuse_if_large("horizon", horizon, size, dtype)
-        self._recorded: deque[_RecordedStep] = deque(maxlen=horizon)
+        self._recorded: deque[RecordedStep] = deque(maxlen=horizon)
+        self._pending: Pending | None = None
+        self._clock = 0.0  # time minus the number of measurements times the duration of a step
         self._bind_native_call()
 
     def _check_functions(self) -> None:
@@ -134,7 +135,7 @@ class Online:
 
     def _bind_native_call(self) -> None:
         """Bind the native call for steps without anything to record or to look up; None if there is none."""
-        plain = not (self._varies or self.horizon or self._intervals)
+        plain = not (self._varies or self.horizon or self._intervals or self._pending)
         self._call = self._stepper.call if plain else None
         self._table, self._report_size = self._stepper.table, self._stepper.report_size
         self._layout = self._stepper.layout
@@ -147,15 +148,17 @@ class Online:
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean of the state, (D,)."""
+        """Mean of the state, (D,); after `predict` that of the prediction."""
+        if self._pending is not None:
+            return self._pending.prediction.mean
         with precision(self.dtype):  # outside of it the mean of particles would be computed in float32
             return np.asarray(self.state.mean)
 
     @property
     def cov(self) -> np.ndarray:
-        """Covariance of the state, (D, D)."""
+        """Covariance of the state, (D, D); after `predict` that of the prediction."""
         with precision(self.dtype):
-            cov = self.state.cov
+            cov = self.state.cov if self._pending is None else self._pending.prediction.cov
             if cov is None:
                 raise AttributeError(f"{type(self.method).__name__} has no covariance; use online.state.variances")
             return np.asarray(cov)
@@ -164,6 +167,11 @@ class Online:
     def t(self) -> int:
         """Number of measurements so far, missing ones included."""
         return int(self.state.t)
+
+    @property
+    def time(self) -> float:
+        """Time of the last measurement, in the unit of the model: the sum of all steps, or the stamp given last."""
+        return self._clock + self.t * motion.step_duration(self.model)
 
     @property
     def conformal_radius(self) -> np.ndarray:
@@ -199,9 +207,10 @@ class Online:
         F: ArrayLike | None = None,
         Q: ArrayLike | None = None,
         dt: float | None = None,
+        time: float | None = None,
         sensor: Sensor | None = None,
     ) -> StepReport:
-        """Advance by one measurement.
+        """Advance by one measurement: `predict`, then `update`.
 
         Args:
             y: (M,), or a number if M = 1; None or NaN where missing.
@@ -213,35 +222,173 @@ class Online:
             dt: time since the previous measurement, in the unit of the model's steps, instead of F and Q. For models
                 with a transition over any time step (those of `wolf.models`, or by `model.with_motion`), and for
                 models whose dynamics function has a `dt`, as `coordinated_turn`: then Q grows with it.
-            sensor: that made the measurement, if there are several; instead of H and R.
+            time: time stamp of the measurement, instead of dt; the first one sets the clock, after one usual step.
+            sensor: that made the measurement, if there are several; instead of H and R. One with a delay takes its
+                place in time, as by `late`.
 
         Returns:
             Report of the step: weight, outlier, residual, nis, log_likelihood and more.
         """
         with self._lock:
             plain = type(y) is np.ndarray and y.dtype == self._dtype and y.ndim == 1 and y.flags.c_contiguous
-            if plain and dt is None and sensor is None:
+            if plain and dt is None and time is None and sensor is None:
                 report = self._step_fast(y, u, R, H, F, Q)  # type: ignore[arg-type]
                 if report is not None:
                     return report
-            if dt is not None:
-                if F is not None or Q is not None:
-                    raise ValueError("give either dt, or F and Q of the step")
-                matrices: Matrices = self._matrices_over(dt)
-            else:
-                matrices = {name: value for name, value in (("F", F), ("Q", Q)) if value is not None}
-            matrices |= {name: value for name, value in (("R", R), ("H", H)) if value is not None}
-            if sensor is not None:
-                matrices |= self._matrices_of(sensor, R is not None or H is not None)
-            return self._step_validated(y, u, matrices, self.model.obs_dim if sensor is None else len(sensor.R))
+            self._finish_prediction()
+            return self._observe(y, self._motion(dt, time, F, Q), u, self._observation(R, H, sensor), sensor)
 
-    def _matrices_of(self, sensor: Sensor, given: bool) -> Matrices:
-        """Return what differs from the model with a sensor; `given` says whether H or R were given too."""
+    def predict(
+        self,
+        *,
+        u: ArrayLike | None = None,
+        F: ArrayLike | None = None,
+        Q: ArrayLike | None = None,
+        dt: float | None = None,
+        time: float | None = None,
+        sensor: Sensor | None = None,
+    ) -> Prediction:
+        """Predict the next measurement; `update` then takes it. Until then `mean` and `cov` are those predicted.
+
+        A second call, or `step`, counts the measurement in between as missing.
+
+        Args:
+            u: as in `step`, like the following.
+            F: dynamics matrix.
+            Q: dynamics noise covariance.
+            dt: time since the previous measurement.
+            time: time stamp of the prediction.
+            sensor: whose measurement to predict; default: that of the model.
+
+        Returns:
+            Predicted state and measurement, each with its covariance.
+
+        Example:
+            >>> import wolf
+            >>> car = wolf.models.constant_velocity(dims=1, dt=1.0, dynamics_var=0.1, obs_var=1.0)
+            >>> online = wolf.Online(car, "WoLF")
+            >>> ahead = online.predict(dt=0.5)
+            >>> ahead.measurement.shape, ahead.innovation_cov.shape
+            ((1,), (1, 1))
+            >>> bool(online.update(0.1).outlier)
+            False
+        """
+        with self._lock:
+            self._finish_prediction()
+            move, us = self._motion(dt, time, F, Q), self._inputs(u)
+            observation = self._observation(None, None, sensor)
+            matrices = move.matrices | observation
+            if self._varies:
+                validate.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
+            changed = override(self.model, self.t if self._varies else 0, self.update_first, matrices)
+            prediction = make_prediction(self._stepper, changed, us, matrices, self.dtype)
+            self._pending = Pending(move, us[0] if us else None, prediction)
+            self._bind_native_call()
+            return prediction
+
+    def update(
+        self,
+        y: ArrayLike | None,
+        *,
+        R: ArrayLike | None = None,
+        H: ArrayLike | None = None,
+        sensor: Sensor | None = None,
+    ) -> StepReport:
+        """Condition on a measurement at the time of `predict`; a further one at the same time needs no prediction.
+
+        Args:
+            y: as in `step`, like the following.
+            R: noise covariance.
+            H: observation matrix.
+            sensor: that made the measurement.
+
+        Returns:
+            Report as of `step`.
+        """
+        with self._lock:
+            observation = self._observation(R, H, sensor)
+            pending = self._pending
+            if pending is None:
+                move, u = motion.none(self.model), self._resting_input()
+            else:
+                move, u = pending.motion, pending.u
+            report = self._observe(y, move, u, observation, sensor)
+            self._pending = None
+            self._bind_native_call()
+            return report
+
+    def forecast(self, steps: int, *, level: float = 0.95, u: ArrayLike | None = None) -> Forecast:
+        """Forecast states and measurements from the last measurement on; the filter does not move.
+
+        Args:
+            steps: how many, of the model's own length.
+            level: probability of the intervals.
+            u: future inputs, (steps, U), for models that take inputs.
+
+        Returns:
+            As `wolf.forecast`.
+
+        Example:
+            >>> import wolf
+            >>> online = wolf.Online(wolf.models.local_level(level_var=0.1, obs_var=1.0))
+            >>> info = online.step(3.0)
+            >>> online.forecast(12).obs_means.shape
+            (12, 1)
+        """
+        steps, level = validation.count("steps", steps), validation.confidence_level(level)
+        if self.method.linearization is None:
+            raise ValueError("forecast needs a Gaussian filter, such as 'WoLF', and states that can be added")
+        validate.check_time_axes(self.model, self.t + steps, self.update_first, "forecast")
+        us = validation.inputs(u, steps, self.model)
+        with self._lock:
+            state, before = self.state, self._u_before
+        options: Any = {"dtype": self.dtype, "update_first": self.update_first, "inputs": us, "u_before": before}
+        states, measured = forecast_state(with_matrices(self.model), self.method, state, steps, **options)
+        half = deviations(level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
+        limits = measured.mean - half, measured.mean + half
+        return Forecast(states.mean, states.cov, measured.mean, measured.cov, *limits, level)
+
+    def _finish_prediction(self) -> None:
+        """Take the step of a prediction whose measurement did not come."""
+        if self._pending is not None:
+            self.update(None)
+
+    def _motion(self, dt: float | None, time: float | None, F: ArrayLike | None, Q: ArrayLike | None) -> Motion:
+        """Return the motion of a step from its arguments."""
+        if dt is None and time is None:
+            return motion.one_step(self.model) if F is None and Q is None else motion.by_matrices(self.model, F, Q)
+        if (dt is not None and time is not None) or F is not None or Q is not None:
+            raise ValueError("give either dt or time, or F and Q of the step")
+        if time is None:
+            assert dt is not None
+            return motion.over(self.model, dt)
+        stamp = validation.known_number("time", time)
+        if self.t == 0:
+            usual = motion.one_step(self.model)
+            self._clock = stamp - usual.duration
+            return usual
+        since = stamp - self.time
+        if since < -motion.TIME_TOLERANCE * motion.step_duration(self.model):
+            raise ValueError(f"time must not be before that of the filter, {self.time:g}; got {stamp:g}: use late")
+        return motion.over(self.model, max(since, 0.0))
+
+    def _observation(self, R: ArrayLike | None, H: ArrayLike | None, sensor: Sensor | None) -> Matrices:
+        """Return what differs from the model in the measurement of a step."""
+        if sensor is None:
+            return {name: value for name, value in (("R", R), ("H", H)) if value is not None}
         if not isinstance(sensor, Sensor):
             raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {validation.short_repr(sensor)}")
-        if given:
+        if R is not None or H is not None:
             raise ValueError("give either sensor, or H and R of the step")
         return sensor.changes()
+
+    def _resting_input(self) -> np.ndarray | None:
+        """Return an input under which a motion over no time changes nothing: zero for B u, the last one for f(x, u)."""
+        if not self._with_inputs:
+            return None
+        if self.model.linear or self._u_before is None:
+            return np.zeros(self._num_inputs or 0, self._dtype)
+        return self._u_before
 
     def _step_fast(
         self,
@@ -276,59 +423,129 @@ class Online:
         self._u_before = u.copy()
         return StepReport(report, self._layout)
 
-    def _matrices_over(self, dt: float) -> dict[str, np.ndarray]:
-        """Compute what differs from the model in a step over a time: F and Q, or dt and Q of a dynamics function."""
-        if isinstance(self.model, LinearModel):
-            dynamics, noise = self.model.over(validation.finite("dt", dt))
-            return {"F": dynamics[0], "Q": noise[0]}
-        usual = time_step(self.model)
-        if usual is None or self._varies:
+    def _observe(
+        self, y: ArrayLike | None, move: Motion, u: ArrayLike | None, observation: Matrices, sensor: Sensor | None
+    ) -> StepReport:
+        """Take one step, or for a delayed sensor one without a measurement and then the late measurement."""
+        size = self.model.obs_dim if sensor is None else len(sensor.R)
+        if sensor is None or not sensor.delay:
+            return self._step_validated(y, u, move, observation, size)
+        made = self.time + move.duration - sensor.delay
+        begins = [*(step.begin for step in self._recorded), self.time][-self.horizon :]
+        before_start = made < begins[0] and self.t < self.horizon
+        if not self.horizon or (made < begins[0] and not before_start):
             raise ValueError(
-                "this model of functions has no other time steps; use one of wolf.models whose dynamics have a dt, "
-                "or pass the time step of your own as an input u"
+                f"a sensor with a delay of {sensor.delay:g} needs a larger horizon than {self.horizon} steps, which "
+                f"reach back to {begins[0]:g}"
             )
-        validation.not_negative("dt", dt)
-        return {"dt": np.asarray(dt, float), "Q": self.model.dynamics_cov * (float(dt) / usual)}
+        value = self._measurement(y, size)  # before the step, which must not be taken if this fails
+        report = self._step_validated(None, u, move, {}, self.model.obs_dim)
+        return report if before_start else self._late_by_time(value, made, observation, size)
 
-    def _step_validated(self, y: ArrayLike | None, u: ArrayLike | None, matrices: Matrices, size: int) -> StepReport:
+    def _step_validated(
+        self, y: ArrayLike | None, u: ArrayLike | None, move: Motion, observation: Matrices, size: int
+    ) -> StepReport:
         """Validate the arguments of a step, advance, and record what `late` needs."""
         if self._varies:
             validate.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
-        R = matrices.get("R")
+        R = observation.get("R")
         if R is not None and not (isinstance(R, np.ndarray) and R.shape == (size, size)):  # another sensor, or an error
-            changed = overridden_model(self.model, self.method, self.t, self.update_first, matrices)
-            size = changed.obs_dim
-        value = self._measurement(y, size)
-        report = self._advance(_RecordedStep(None, value, self._inputs(u), matrices))
-        if self._intervals is not None and "H" not in matrices:
+            matrices = move.matrices | observation
+            size = overridden_model(self.model, self.method, self.t, self.update_first, matrices).obs_dim
+        value, us = self._measurement(y, size), self._inputs(u)
+        end = self.time + move.duration if self.horizon else 0.0
+        report = self._advance(RecordedStep(None, value, us, move, observation, end))
+        if self._intervals is not None and "H" not in observation:
             residual = np.where(np.isnan(value), np.nan, np.where(np.isfinite(value), report.residual, value))
             variances = innovation_variances(report.innovation_cov)
             self._log_scale = self._intervals.update(self._log_scale, residual, variances, report.outlier)
         return report
 
-    def late(self, y: ArrayLike | None, t: int) -> StepReport:
-        """Insert an out-of-sequence measurement at its step, and repeat the steps after it.
+    def late(
+        self,
+        y: ArrayLike | None,
+        t: int | None = None,
+        *,
+        time: float | None = None,
+        R: ArrayLike | None = None,
+        H: ArrayLike | None = None,
+        sensor: Sensor | None = None,
+    ) -> StepReport:
+        """Insert an out-of-sequence measurement at its time, and repeat the steps after it.
 
         Args:
-            y: (M,), or a number; where it is NaN or None, the measurement of the step is kept.
-            t: number of its step, counted from 0, at most `horizon` steps back. A step whose measurement is awaited is
-                taken by `step(None)`.
+            y: (M,), or a number; where it is NaN or None, the measurement of step t is kept.
+            t: number of the step whose measurement it is, counted from 0, at most `horizon` steps back. A step whose
+                measurement is awaited is taken by `step(None)`.
+            time: time of the measurement on the clock `online.time`, instead of t: no step needs to be awaiting it. The
+                step during which it was made is divided, so the model needs a transition over any time step, as for
+                dt.
+            R: with a time, as in `step`, like the following.
+            H: observation matrix.
+            sensor: that made the measurement.
 
         Returns:
-            Report of the last step, repeated.
+            Report of the step of the late measurement.
+
+        Example:
+            >>> import wolf
+            >>> car = wolf.models.constant_velocity(dims=1, dt=1.0, dynamics_var=0.1, obs_var=1.0)
+            >>> late, timely = wolf.Online(car, "KF", horizon=3), wolf.Online(car, "KF")
+            >>> for online, rows in ((late, ((1.0, 1.0), (2.0, 2.0))), (timely, ((1.0, 1.0), (1.5, 1.6), (2.0, 2.0)))):
+            ...     for time, y in rows:
+            ...         info = online.step(y, time=time)
+            >>> info = late.late(1.6, time=1.5)
+            >>> bool(np.allclose(late.mean, timely.mean))
+            True
         """
+        if (t is None) == (time is None):
+            raise ValueError("give either the number t of the step, or the time of the measurement")
         with self._lock:
+            self._finish_prediction()
+            observation = self._observation(R, H, sensor)
+            if time is not None:
+                size = self.model.obs_dim if sensor is None else len(sensor.R)
+                return self._late_by_time(y, validation.known_number("time", time), observation, size)
+            if observation:
+                raise ValueError(
+                    "R, H and sensor go with time; the measurement of step t is of the sensor of that step"
+                )
             recorded, back = len(self._recorded), self.t - validation.integer("t", t)
             if not 1 <= back <= recorded:
                 within = f"steps {self.t - recorded} to {self.t - 1}" if recorded else "none yet"
                 raise ValueError(f"t must be a step within the horizon of {self.horizon} ({within}); got {t!r}")
             first = self._recorded[-back]
             value = self._measurement(y, len(first.value))
-            steps = [self._recorded.pop() for _ in range(back)][::-1]
-            steps[0] = first._replace(value=np.where(np.isnan(value), first.value, value))
-            assert first.snapshot is not None
-            self._stepper.restore(first.snapshot)
-            return [self._advance(step) for step in steps][-1]
+            replaced = first._replace(value=np.where(np.isnan(value), first.value, value))
+            return self._repeat(recorded - back, [replaced, *list(self._recorded)[-back + 1 or recorded :]])
+
+    def _late_by_time(self, y: ArrayLike | None, time: float, observation: Matrices, size: int) -> StepReport:
+        """Insert a measurement by its time."""
+        if self._varies or self.update_first:
+            what = "arrays that vary in time" if self._varies else "update_first"
+            raise ValueError(f"late by time does not go with {what}: use late(y, t)")
+        R = observation.get("R")
+        if R is not None and np.shape(R) != (size, size):
+            size = overridden_model(self.model, self.method, self.t, False, observation).obs_dim
+        resting = self._resting_input()
+        us = [] if resting is None else [resting, resting]
+        late = RecordedStep(None, self._measurement(y, size), us, motion.one_step(self.model), observation, time)
+        kept, steps = late_measurements.insert(self.model, self._recorded, self.time, late)
+        return self._repeat(kept, steps, added=1)
+
+    def _repeat(self, kept: int, steps: list[RecordedStep], added: int = 0) -> StepReport:
+        """Take steps again after a number of recorded ones; return the report of the first."""
+        if kept < len(self._recorded):
+            snapshot = self._recorded[kept].snapshot
+            assert snapshot is not None
+            self._stepper.restore(snapshot)
+        while len(self._recorded) > kept:
+            self._recorded.pop()
+        self._clock -= added * motion.step_duration(self.model)
+        clock = self._clock
+        reports = [self._advance(step) for step in steps]
+        self._clock = clock  # the duration of all steps is what it was
+        return reports[0]
 
     def measurement(self, y: ArrayLike | None) -> np.ndarray:
         """Validate one measurement; return it as an array (M,) with NaN for missing coordinates."""
@@ -352,9 +569,11 @@ class Online:
         with self._lock:
             self._stepper.set_state(jax.tree.leaves(state))
 
-    def _advance(self, now: _RecordedStep) -> StepReport:
+    def _advance(self, now: RecordedStep) -> StepReport:
         snapshot = self._stepper.snapshot() if self.horizon else None
         report = self._stepper.step(now.value, now.us, now.matrices)
+        if now.motion.matrices:
+            self._clock += now.motion.duration - motion.step_duration(self.model)
         self._u_before = now.us[0] if self._with_inputs else None
         if self.horizon:
             self._recorded.append(now._replace(snapshot=snapshot))
@@ -370,11 +589,14 @@ class Online:
         """
         validation.path("path", path)
         with self._lock:
+            if self._pending is not None:
+                raise ValueError("a prediction awaits its measurement: call update(y), or update(None), before save")
             arrays: dict[str, PyTree] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
             if self._u_before is not None:
                 arrays["u_before"] = self._u_before
             if self._intervals is not None:
                 arrays["log_scale"] = self._log_scale
+            arrays["clock"] = np.asarray(self._clock)
         if self._key is not None:
             arrays["key"] = np.asarray(jax.random.key_data(self._key))
         checkpoints.write(Path(path), self._header, arrays)
@@ -388,7 +610,7 @@ class Online:
         return checkpoints.make_header(FORMAT, FORMAT_VERSION, self.model, self.method, settings)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Online":
+    def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> Online:
         """Load a saved filter.
 
         Args:
@@ -417,6 +639,7 @@ class Online:
         )
         online._u_before = arrays.get("u_before")
         online._log_scale = arrays.get("log_scale", online._log_scale)
+        online._clock = float(arrays.get("clock", 0.0))
         if online._num_inputs is None and online._u_before is not None:
             online._fix_inputs(len(online._u_before))
         return online

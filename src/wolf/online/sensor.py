@@ -18,6 +18,8 @@ class Sensor:
         R: noise covariance, (M, M); or the variance, if it measures one coordinate.
         residual: difference of a measurement and its prediction, `residual(y, prediction)`, say for angles; only with
             a function.
+        delay: age of a measurement when it comes, in the unit of the model's steps, as of a camera; for filters with
+            a horizon that reaches so far back.
 
     Example:
         >>> import wolf
@@ -30,7 +32,11 @@ class Sensor:
         True
     """
 
-    def __init__(self, observe: ArrayLike | Callable, R: ArrayLike, residual: Callable | None = None):
+    def __init__(
+        self, observe: ArrayLike | Callable, R: ArrayLike, residual: Callable | None = None, *, delay: float = 0.0
+    ):
+        validation.not_negative("delay", delay)
+        self.delay = float(validation.finite("delay", delay))
         noise = np.atleast_2d(validation.number_array("R", R))
         if noise.ndim != 2 or noise.shape[0] != noise.shape[1]:
             raise ValueError(f"R must have shape (M, M), or be one variance; got {np.shape(R)}")
