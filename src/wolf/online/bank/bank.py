@@ -1,6 +1,6 @@
 """Filters of one model and method for many keys, with all states in one table and a batch of rows in one call."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend_selection, function_checks, prepared, validate
 from wolf.interfaces import Dtype, Filter
 from wolf.numerics.pytree import from_dict
 from wolf.online.bank import key_index, keyed_rows, serialization
 from wolf.online.bank.entry import BankEntry
+from wolf.online.bank.models_by_key import Choice, Group, ModelsByKey, Table
 from wolf.online.bank.state_table import StateTable
-from wolf.online.bank.step import BankStep, BankStepper
+from wolf.online.bank.step import BankStep, BankStepper, join_kinds
 from wolf.results import Filtered, States, count
 from wolf.results.conformal import Calibration, calibration_of, read_calibration
 from wolf.runtime import checkpoints
-from wolf.statespace import Model, time_axes
+from wolf.statespace import Model
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,8 +49,12 @@ class Bank:
     given; a batch has the same bits as its rows one by one, in any order between keys.
 
     Args:
-        model: one for all keys, fixed in time.
+        model: of all keys, or of those that `models` lacks, fixed in time. None: `models` has that of every key.
         method: as in `wolf.filter`, one that native code supports.
+        models: models of keys or groups that have one of their own, or a function from a key (or group) to its model.
+            A model may come with its method, as (model, method). Keys whose models differ in their numbers only are
+            stepped in one call.
+        group: function from a key to its group, which `models` then refers to.
         dtype: "float64" or "float32".
         calibrate: as in `wolf.filter`; results then have `prediction` and `half_width`, each key with its own radius.
 
@@ -64,35 +68,30 @@ class Bank:
         >>> out = bank.step(["a", "b", "a"], [1.0, 5.0, 1.2])
         >>> out.mean.shape, len(bank), bank["a"].t
         ((3, 1), 2, 2)
+        >>> noisy = wolf.models.local_level(level_var=0.1, obs_var=9.0)
+        >>> both = wolf.Bank(models={"a": bank.model, "b": noisy})
+        >>> both.step(["a", "b", "a", "b"], [0.0, 0.0, 1.0, 1.0]).mean[2:].round(1).ravel().tolist()
+        [0.5, 0.5]
     """
 
     def __init__(
         self,
-        model: Model,
+        model: Model | None = None,
         method: str | Filter | None = None,
         *,
+        models: Table | Callable[[Hashable], Choice] | None = None,
+        group: Group | None = None,
         dtype: Dtype = "float64",
         calibrate: Calibration = None,
     ):
-        self.model, self.dtype, self._intervals = model, dtype, read_calibration(calibrate)
-        pair = prepared.resolve(model, method, 0)
-        self.method = pair.method
-        validate.check_options(dtype, "all")
-        if time_axes(model):
-            raise ValueError("a bank takes models that are fixed in time; pass the times of measurements as times=")
-        if model.takes_inputs:
-            raise ValueError("a bank takes models without inputs")
-        validate.check_functions(model, None, dtype)
-        reason = backend_selection.unsupported_reason("native", model, self.method, None)
-        if reason is not None:
-            raise ValueError(
-                f"a bank needs native code, which does not support this filter: {reason.detail}; use wolf.filter_many"
-            )
-        self._lock, self._stepper = RLock(), BankStepper(pair.adapted[0], self.method, dtype, self._intervals)
-        with function_checks.explained():
-            program = self._stepper.program(False, False)
-        extra = 0 if self._intervals is None else model.obs_dim
-        self._code, self._states = program.code, StateTable(program.start, extra)
+        self.dtype, self._intervals = dtype, read_calibration(calibrate)
+        self._models = ModelsByKey(model, method, models, group, dtype, self._intervals)
+        first = self._models.kinds[0]
+        self.model, self.method = first.model, first.method
+        self._arguments = {"models": models, "group": group}
+        self._lock = RLock()
+        extra = 0 if self._intervals is None else self.model.obs_dim
+        self._states = StateTable(self._models.find, self._models.start, extra)
         self.late = 0
         self.repeated = 0
 
@@ -127,17 +126,38 @@ class Bank:
         noise = None if R is None else keyed_rows.read_covariances(R, size, self.model.obs_dim)
         clock = None if times is None else keyed_rows.read_times(times, size, self.model)
         with self._lock:
-            self._stepper.program(clock is not None, noise is not None)  # raises, before keys are added
+            for kind in self._models.kinds:
+                kind.program(clock is not None, noise is not None)  # raises, before keys are added
             rows = found if index.removals == removals else None  # else another thread has removed a key
             if rows is None:
                 rows = self._states.find_or_add(key_index.key_list(listed) if names is None else names)
             rows = rows[keys.codes] if isinstance(keys, key_index.EncodedKeys) else rows
-            if times is None and R is None and keyed_rows.all_different(rows):
-                return self._stepper.advance_each(self._states, rows, values)
-            stepped, status = self._stepper.advance(self._states, rows, values.astype(self.dtype), clock, noise)
-            self.late += int(np.sum(status == keyed_rows.LATE))
-            self.repeated += int(np.sum(status == keyed_rows.REPEATED))
-            return stepped
+            return self._advance(rows, values, clock, noise)
+
+    def _advance(
+        self, rows: np.ndarray, ys: np.ndarray, times: np.ndarray | None, noise: np.ndarray | None
+    ) -> BankStep:
+        """Step the rows of each kind in one call."""
+        kinds = self._models.kinds
+        numbers = np.zeros(len(rows), int) if len(kinds) == 1 else self._states.models[rows, 0]
+        if not numbers.any():
+            return self._advance_kind(kinds[0], rows, ys, times, noise)
+        parts, order = [], np.argsort(numbers, kind="stable")
+        present, starts = np.unique(numbers[order], return_index=True)
+        for number, some in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+            given = (None if each is None else each[some] for each in (times, noise))
+            parts.append(self._advance_kind(kinds[number], rows[some], ys[some], *given))
+        return join_kinds(parts, np.argsort(order, kind="stable"))
+
+    def _advance_kind(
+        self, kind: BankStepper, rows: np.ndarray, ys: np.ndarray, times: np.ndarray | None, noise: np.ndarray | None
+    ) -> BankStep:
+        if times is None and noise is None and keyed_rows.all_different(rows):
+            return kind.advance_each(self._states, rows, ys)
+        stepped, status = kind.advance(self._states, rows, ys.astype(self.dtype), times, noise)
+        self.late += int(np.sum(status == keyed_rows.LATE))
+        self.repeated += int(np.sum(status == keyed_rows.REPEATED))
+        return stepped
 
     def __len__(self) -> int:
         """Return the number of keys."""
@@ -155,8 +175,31 @@ class Bank:
         """Return a copy of the filter of one key."""
         with self._lock:
             states, row = self._states, self._states.row(key)
-            state = self._code.unpack(states.numbers[row], states.counts[row])
-            return BankEntry(state, float(states.times[row]), self.method)
+            kind = self._models.kinds[states.models[row, 0]]
+            state = kind.code.unpack(states.numbers[row], states.counts[row])
+            return BankEntry(state, float(states.times[row]), kind.method)
+
+    def add_models(self, models: Table) -> None:
+        """Give keys or groups that had none a model of their own; keys that are in the bank keep theirs.
+
+        Args:
+            models: by key or group.
+        """
+        with self._lock:
+            self._models.add(models)
+            table = self._arguments["models"]
+            self._arguments["models"] = {**(table if isinstance(table, Mapping) else {}), **models}
+            self.__dict__.pop("_prefix", None)
+            self.__dict__.pop("_header", None)
+
+    def model_of(self, key: Hashable) -> Model:
+        """Return the model of a key, which need not be in the bank.
+
+        Args:
+            key: text or an integer.
+        """
+        kind, number = self._models.find([key])[0].tolist()
+        return self._models.kinds[kind].given_model(number)
 
     def forget(self, keys: Iterable[Hashable]) -> None:
         """Remove keys; one that comes again starts at the prior.
@@ -207,7 +250,8 @@ class Bank:
             raise ValueError(f"give one key for each series, all different: got {len(names)} keys, {series} series")
         bank = cls(states.model, states.method, dtype=states.dtype)
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(states.final)]
-        bank._states.add(names, *bank._code.pack(leaves), np.full(series, np.nan))
+        code = bank._models.kinds[0].code
+        bank._states.add(names, *code.pack(leaves), np.full(series, np.nan))
         return bank
 
     def states(self, keys: Sequence[Hashable]) -> States:
@@ -216,9 +260,11 @@ class Bank:
         Args:
             keys: in the bank.
         """
+        if not self._models.is_single:
+            raise ValueError("wolf.filter_many goes on from states of one model; this bank has models by key")
         with self._lock:
             rows = [self._states.row(key) for key in key_index.key_list(keys)]
-            final = self._code.unpack(self._states.numbers[rows], self._states.counts[rows])
+            final = self._models.kinds[0].code.unpack(self._states.numbers[rows], self._states.counts[rows])
         return States(final, self.model, self.method, self.dtype)
 
     def dump(self, key: Hashable) -> bytes:
@@ -228,7 +274,7 @@ class Bank:
             key: in the bank.
         """
         with self._lock:
-            return serialization.seal(self._prefix, self._states.to_bytes(key))
+            return serialization.seal(self._prefix, self._states.to_bytes(key, self._sizes(key)))
 
     def restore(self, key: Hashable, state: bytes) -> None:
         """Replace the state of one key by one that `dump` encoded, in this bank or one of the same model and method.
@@ -238,15 +284,26 @@ class Bank:
             state: from `dump`.
         """
         with self._lock:
-            self._states.from_bytes(key, serialization.unseal(self._prefix, state, self._states.bytes_per_state))
+            sizes = self._sizes(key)
+            raw = serialization.unseal(self._prefix, state, self._states.bytes_per_state(sizes))
+            self._states.from_bytes(key, raw, sizes)
+
+    def _sizes(self, key: Hashable) -> tuple[int, int]:
+        """Return how many numbers and counts the state of a key has."""
+        return self._models.kinds[self._models.find([key])[0, 0]].state_sizes
+
+    @property
+    def _identity(self) -> object:
+        """What identifies the models of the states: one model, or all of them."""
+        return self.model if self._models.is_single else (self._models.default_model, self._arguments)
 
     @cached_property
     def _prefix(self) -> bytes:
-        return serialization.make_prefix(self.model, self.method, self.dtype, self._intervals)
+        return serialization.make_prefix(self._identity, self.method, self.dtype, self._intervals)
 
     @cached_property
     def _header(self) -> dict[str, Any]:
-        return serialization.make_header(self.model, self.method, self.dtype, self._intervals)
+        return serialization.make_header(self._identity, self.method, self.dtype, self._intervals)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all states to one file, atomically: after a crash the old file is intact.
@@ -270,23 +327,41 @@ class Bank:
             return serialization.to_table(*self._states.copy(), self._header)
 
     @classmethod
-    def from_arrow(cls, table: object, model: Model, method: str | Filter | None = None) -> "Bank":
+    def from_arrow(
+        cls,
+        table: object,
+        model: Model | None = None,
+        method: str | Filter | None = None,
+        *,
+        models: Table | Callable[[Hashable], Choice] | None = None,
+        group: Group | None = None,
+    ) -> "Bank":
         """Make a bank from a table that `to_arrow` returned.
 
         Args:
             table: a pyarrow table, or any object with `__arrow_c_stream__`; any of its rows, in any order.
             model: the same as before; a different one is an error.
             method: as in `load`.
+            models: the same as before.
+            group: likewise.
         """
-        validate.check_model(model)
         keys, header, arrays = serialization.from_table(table)
         chosen = from_dict(header["method"]) if method is None else method
-        bank = cls(model, chosen, dtype=header["dtype"], calibrate=calibration_of(header))
+        options = {"models": models, "group": group, "dtype": header["dtype"], "calibrate": calibration_of(header)}
+        bank = cls(model, chosen, **options)
         bank._replace_all("the table", header, arrays | key_index.pack(keys))
         return bank
 
     @classmethod
-    def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Bank":
+    def load(
+        cls,
+        path: str | PathLike[str],
+        model: Model | None = None,
+        method: str | Filter | None = None,
+        *,
+        models: Table | Callable[[Hashable], Choice] | None = None,
+        group: Group | None = None,
+    ) -> "Bank":
         """Load a saved bank.
 
         Args:
@@ -294,11 +369,13 @@ class Bank:
             model: the same as when it was saved; a different one is an error. Functions are compared by their code,
                 or, if another version of Python wrote the file, by their names.
             method: needed only if the saved one has parts from outside wolf; a different one is an error.
+            models: the same as when it was saved.
+            group: likewise.
         """
-        validate.check_model(model)
         header, arrays = serialization.read(path)
         chosen = from_dict(header["method"]) if method is None else method
-        bank = cls(model, chosen, dtype=header["dtype"], calibrate=calibration_of(header))
+        options = {"models": models, "group": group, "dtype": header["dtype"], "calibrate": calibration_of(header)}
+        bank = cls(model, chosen, **options)
         bank._replace_all(path, header, arrays)
         return bank
 
@@ -313,12 +390,17 @@ class Bank:
     def _replace_all(
         self, where: str | PathLike[str], header: dict[str, object], arrays: dict[str, np.ndarray]
     ) -> None:
-        serialization.check_header(where, header, self.model, self.method, self.dtype, self._intervals)
-        widths = self._states.numbers.shape[1], self._states.counts.shape[1]
-        serialization.check_arrays(where, arrays, widths)
+        serialization.check_header(where, header, self._identity, self.method, self.dtype, self._intervals)
         with self._lock:
+            keys = key_index.unpack(arrays)
+            models = self._models.find(keys)
+            self._states.widen(*self._models.widths)
+            if not self._models.is_single:
+                arrays = arrays | self._states.padded(arrays)
+            widths = self._states.numbers.shape[1], self._states.counts.shape[1]
+            serialization.check_arrays(where, arrays, widths)
             self.forget(list(self._states.index))
-            self._states.add(key_index.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
+            self._states.add(keys, arrays["numbers"], arrays["counts"], arrays["times"], models)
 
     def copy_states(self, keys: Sequence[Hashable]) -> BankStates:
         """Copy the states of keys, for `put_states`; new keys start at the prior.
@@ -354,14 +436,16 @@ class Bank:
 
     def __getstate__(self) -> dict[str, object]:
         """Return what the bank was made from, its counters, and copies of all states; no compiled code and no lock."""
-        names = ("model", "method", "dtype", "late", "repeated")
+        names = ("method", "dtype", "late", "repeated")
         with self._lock:
             keys, arrays = self._states.copy()
-            return {name: getattr(self, name) for name in names} | {"keys": keys, "arrays": arrays}
+            given = {"model": self._models.default_model, "arguments": self._arguments, "intervals": self._intervals}
+            return {name: getattr(self, name) for name in names} | {"keys": keys, "arrays": arrays} | given
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         """Make a bank with new code and a new lock, and add the states."""
-        self.__init__(values["model"], values["method"], dtype=values["dtype"])  # type: ignore[misc]
+        options = {"dtype": values["dtype"], "calibrate": values["intervals"]} | values["arguments"]
+        self.__init__(values["model"], values["method"], **options)  # type: ignore[misc]
         self._states.add(values["keys"], **values["arrays"])
         self.late, self.repeated = values["late"], values["repeated"]
 
