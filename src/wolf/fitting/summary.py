@@ -8,7 +8,7 @@ import numpy as np
 
 from wolf import api
 from wolf.beliefs.density import deviations
-from wolf.diagnostics.residual_tests import ResidualTests, residual_tests
+from wolf.fitting.residual_tests import ResidualTests, residual_tests
 from wolf.fitting.diffuse_prior import DiffusePrior
 from wolf.fitting.student_score import log_two_part
 from wolf.inference.filters import GaussianFilter
