@@ -8,8 +8,8 @@ import numpy as np
 
 from wolf import api
 from wolf.beliefs.density import deviations
-from wolf.fitting.residual_tests import ResidualTests, residual_tests
 from wolf.fitting.diffuse_prior import DiffusePrior
+from wolf.fitting.residual_tests import ResidualTests, residual_tests
 from wolf.fitting.student_score import log_two_part
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.noise import ContaminatedGaussian
