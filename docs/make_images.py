@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 import wolf
@@ -48,6 +49,30 @@ def draw_demo():
     """The picture of `wolf demo`."""
     config = demo.Config()
     save(demo.picture(config, demo.run(config).tracks), "demo.png")
+
+
+def draw_home():
+    """The first picture of the site, which can be read at a width of 390 px."""
+    data = wolf.datasets.load("thermometer")
+    frame = pd.DataFrame({"time": data.times, "value": data.values[:, 0]})
+    clean = wolf.filter_frame(frame, time="time")
+    part = clean.iloc[60:360]
+    hours = part["time"] / 60
+    figure = style.new_figure(6.5, 4.0)
+    ax = figure.add_subplot()
+    good, low, high = ~part["outlier"], 2.0, 22.0
+    ax.plot(hours[good], part["value"][good], ".", color=style.DOTS, ms=5, label="reading")
+    style.edge_marks(ax, hours.to_numpy(), part["value"].to_numpy(), low, high, style.KALMAN)
+    ax.plot([], [], "^", color=style.KALMAN, ms=7, ls="", label="false reading")
+    ax.fill_between(hours, part["lower"], part["upper"], color=style.ROBUST, alpha=0.25, lw=0)
+    ax.plot(hours, part["mean"], color=style.ROBUST, lw=2.2, label="estimate")
+    style.dress(ax)
+    ax.set(xlim=(hours.min(), hours.max()), ylim=(low, high))
+    ax.set_xlabel("hours", size=14)
+    ax.set_ylabel("temperature in °C", size=14)
+    ax.tick_params(labelsize=13)
+    figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=14)
+    save(figure, "home.png")
 
 
 def power(weight, distances):
@@ -150,5 +175,5 @@ def draw_report():
 
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
-    for draw in (draw_demo, draw_weights, draw_metric, draw_dirty_sensor, draw_gps_track, draw_report):
+    for draw in (draw_home, draw_demo, draw_weights, draw_metric, draw_dirty_sensor, draw_gps_track, draw_report):
         draw()
