@@ -3,7 +3,7 @@
     python examples/attitude.py [picture.png]
 
 For a second in every five there is iron nearby, and the magnetometer is off by half of the field or more. The gyroscope
-has a bias that is not known. An attitude cannot be added to; `wolf.models.attitude` says how it is turned instead.
+has a bias that is not known. An attitude is not a vector; `wolf.models.attitude` has the state as a small rotation.
 """
 
 import sys
@@ -45,7 +45,7 @@ def turn(seed: int) -> tuple[Rotation, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def follow(gyro: np.ndarray, ys: np.ndarray, method: object) -> wolf.Filtered:
-    """Start from what the first measurement says, and filter."""
+    """Initialise the state from the first measurement and filter."""
     start, _ = Rotation.align_vectors([GRAVITY, FIELD], [ys[0, :3], ys[0, 3:]])
     prior = wolf.Gaussian(np.r_[start.as_rotvec(), np.zeros(3)], np.diag([0.05**2] * 3 + [0.05**2] * 3))
     model = wolf.models.attitude(DT, GYRO**2, 1e-10, ACCEL**2, MAG**2, field=FIELD, prior=prior, gravity=GRAVITY)

@@ -2,8 +2,8 @@
 # # A price with bad ticks
 #
 # A stream of prices with misplaced decimal points, zeros and stale quotes, and one real jump when news come. In the
-# logarithm a price is a level that drifts; each tick goes through `Online.step` when it comes. Bad ticks are refused
-# one by one, and the jump is believed after a few ticks that agree with each other.
+# logarithm a price is a level that drifts; each tick goes through `Online.step` when it comes. Bad ticks are rejected
+# one by one, and the jump is accepted after a few consistent ticks.
 
 # %%
 import matplotlib.pyplot as plt
@@ -24,30 +24,30 @@ logs = np.log(price, out=np.full(TICKS, np.nan), where=price > 0)  # a price of 
 
 # %%
 def follow(method):
-    """Filter tick by tick; give the path of the estimate, and which ticks were refused."""
+    """Filter tick by tick; return the path of the estimate and which ticks were rejected."""
     prior = wolf.Gaussian([logs[0]], [[1e-4]])
     online = wolf.Online(wolf.models.local_level(STEP_SD**2, QUOTE_SD**2, prior), method)
-    path, refused = np.empty(TICKS), np.zeros(TICKS, bool)
+    path, rejected = np.empty(TICKS), np.zeros(TICKS, bool)
     for t, tick in enumerate(logs):
-        refused[t] = online.step(tick).outlier
+        rejected[t] = online.step(tick).outlier
         path[t] = online.mean[0]
-    return path, refused
+    return path, rejected
 
 
 paths = {"Kalman filter": follow("KF")[0]}
-paths["wolf"], refused = follow(None)
+paths["wolf"], rejected = follow(None)
 errors = {name: float(1e4 * np.sqrt(np.mean((path - fair) ** 2))) for name, path in paths.items()}
 for name, error in errors.items():
     print(f"{name:<15} error {error:8.1f} basis points")
 seen = bad & np.isfinite(logs)
-print(f"bad ticks refused: {np.sum(refused & seen)} of {seen.sum()}; good ones: {np.sum(refused & ~bad)}")
+print(f"bad ticks rejected: {np.sum(rejected & seen)} of {seen.sum()}; good ones: {np.sum(rejected & ~bad)}")
 back = np.flatnonzero(np.abs(paths["wolf"] - fair)[NEWS:] < 0.005)[0]
 print(f"ticks until the jump is followed: {back}")
 
 # %%
 figure, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
 ax.plot(price, ".", ms=3, color=style.DOTS, label="quote")
-ax.plot(np.flatnonzero(refused), price[refused], "x", ms=5, color=style.CYCLE[4], label="refused")
+ax.plot(np.flatnonzero(rejected), price[rejected], "x", ms=5, color=style.CYCLE[4], label="rejected")
 for (name, path), color in zip(paths.items(), (style.KALMAN, style.ROBUST), strict=True):
     ax.plot(np.exp(path), color=color, lw=1.5, label=name)
 ax.set(ylim=style.limits(np.exp(fair), margin=0.4), xlabel="tick", ylabel="price")

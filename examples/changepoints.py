@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Changepoints: where a level begins anew
+# # Changepoints: where a level jumps
 #
 # A machine draws power at a level that wanders a little, and at times jumps to another one. Three readings in a hundred
 # are wrong. `wolf.changepoints` takes a model of what happens between two jumps, here a level that wanders, and adds up

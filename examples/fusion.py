@@ -33,37 +33,37 @@ COMPASS = wolf.Sensor(heading, HEADING_NOISE**2, residual=turn_between)
 
 
 def drive(seed: int) -> tuple[np.ndarray, list]:
-    """Drive through bends; give the track every tenth of a second, and what the sensors said: (time, sensor, y)."""
+    """Simulate a drive; return the track every tenth of a second and the measurements (time, sensor, y)."""
     rng = np.random.default_rng(seed)
     times = FAST * np.arange(1, round(SECONDS / FAST) + 1)
     course = np.cumsum(0.12 * np.sin(times / 7.0) * FAST) + 0.3 * np.sin(times / 11.0)
     pace = 12.0 + 4.0 * np.sin(times / 9.0)
     velocity = pace[:, None] * np.stack([np.cos(course), np.sin(course)], axis=1)
     truth = np.cumsum(FAST * velocity, axis=0)
-    said: list = []
+    measured: list = []
     for i, time in enumerate(times):
         slip = 3.0 if rng.random() < 0.05 else 1.0
-        said.append((time, WHEELS, slip * pace[i] + SPEED_NOISE * rng.normal()))
+        measured.append((time, WHEELS, slip * pace[i] + SPEED_NOISE * rng.normal()))
         if i % 2 == 1:
             noisy = course[i] + HEADING_NOISE * rng.normal()
-            said.append((time, COMPASS, np.arctan2(np.sin(noisy), np.cos(noisy))))
+            measured.append((time, COMPASS, np.arctan2(np.sin(noisy), np.cos(noisy))))
         if i % 10 == 9:
             wrong = rng.uniform(30.0, 60.0) if rng.random() < 0.1 else 0.0
             direction = rng.normal(size=2)
-            said.append(
+            measured.append(
                 (time, GPS, truth[i] + GPS_NOISE * rng.normal(size=2) + wrong * direction / np.hypot(*direction))
             )
-    return truth, said
+    return truth, measured
 
 
-def follow(said: list, method: str | None, only: list | None = None) -> np.ndarray:
-    """Filter what came, and give the positions every tenth of a second."""
+def follow(measured: list, method: str | None, only: list | None = None) -> np.ndarray:
+    """Filter the measurements; return the positions every tenth of a second."""
     prior = wolf.Gaussian(np.array([0.0, 0.0, 12.0, 0.0]), np.diag([9.0, 9.0, 25.0, 25.0]))
     model = wolf.models.make("wiener-velocity", dims=2, prior=prior, accel_rate=4.0, obs_var=GPS_NOISE**2)
     online, before, places = wolf.Online(model, method), 0.0, []
-    for time, sensor, y in said:
-        believed = y if only is None or sensor in only else None
-        online.step(believed, dt=time - before, sensor=sensor)  # 0 seconds between two of one moment
+    for time, sensor, y in measured:
+        used = y if only is None or sensor in only else None
+        online.step(used, dt=time - before, sensor=sensor)  # 0 seconds between two of one moment
         if sensor is WHEELS:
             places.append(online.mean[:2])
         else:
@@ -82,9 +82,9 @@ def main(seeds: range = range(5)) -> dict[str, float]:
     }
     errors: dict[str, list[float]] = {name: [] for name in runs}
     for seed in seeds:
-        truth, said = drive(seed)
+        truth, measured = drive(seed)
         for name, run in runs.items():
-            distance = np.linalg.norm(follow(said, *run) - truth, axis=1)
+            distance = np.linalg.norm(follow(measured, *run) - truth, axis=1)
             errors[name].append(float(np.sqrt(np.mean(distance[100:] ** 2))))
     found = {name: float(np.mean(each)) for name, each in errors.items()}
     print(f"root mean squared error of the position in metres, after ten seconds, mean of {len(seeds)} drives")

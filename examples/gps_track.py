@@ -2,7 +2,7 @@
 # # A walk seen by GPS
 #
 # A phone between houses: errors of 3 m, and one position in 14 off by up to 80 m. The model keeps a velocity that is
-# pushed a little all the time; nothing is said about false positions. Smoothing uses what came later as well.
+# pushed by small random accelerations; false positions are not modelled. Smoothing also uses later positions.
 
 # %%
 import matplotlib.pyplot as plt
@@ -32,8 +32,8 @@ errors |= {"wolf": error(robust.means), "wolf, smoothed": error(smoothed.means)}
 for name, metres in errors.items():
     print(f"{name:<16}{metres:6.1f} m")
 found = robust.outliers
-print(f"false positions refused: {np.sum(found & walk.outliers)} of {walk.outliers.sum()}")
-print(f"good positions refused: {np.sum(found & ~walk.outliers)}")
+print(f"false positions rejected: {np.sum(found & walk.outliers)} of {walk.outliers.sum()}")
+print(f"good positions rejected: {np.sum(found & ~walk.outliers)}")
 
 # %%
 figure, ax = plt.subplots(figsize=(9, 3.8), layout="constrained")

@@ -2,7 +2,7 @@
 # # Heart rate from a wrist
 #
 # A watch finds a pulse at uneven times, counts some beats twice or not at all, and loses contact. The rate is a level
-# that moves in continuous time, so gaps need nothing. Half and double rates are far from the level and are refused,
+# that moves in continuous time, so gaps need nothing. Half and double rates are far from the level and are rejected,
 # while the start of a run is followed.
 
 # %%
@@ -36,7 +36,7 @@ errors = {
 for name, error in errors.items():
     print(f"{name:<15} error {error:5.1f} beats a minute")
 found = robust.outliers
-print(f"wrong rates refused: {np.sum(found & wrong)} of {wrong.sum()}; right ones: {np.sum(found & ~wrong)}")
+print(f"wrong rates rejected: {np.sum(found & wrong)} of {wrong.sum()}; right ones: {np.sum(found & ~wrong)}")
 
 # %%
 figure, ax = plt.subplots(figsize=(9, 3.8), layout="constrained")

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Weather in a circle: Lorenz96 with broken sensors
 #
-# Forty grid points of a chaotic weather, measured every six hours, and now and then a sensor says 100. Twenty members
-# carry the belief, a little inflated. The robust ensemble refuses single sensors; the plain one is thrown off its
+# Forty grid points of a chaotic weather, measured every six hours, and now and then a sensor reports 100. Twenty members
+# represent the state, with a little inflation. The robust ensemble rejects single sensors; the plain one is thrown off its
 # track.
 
 # %%

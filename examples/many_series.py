@@ -2,7 +2,7 @@
 # # Thousands of series in one call
 #
 # Two thousand meters of one kind, a tenth of them faulty. `filter_many` filters them together, as one compiled program
-# on all cores; each series is judged by itself. The share of refused readings says which meters to visit.
+# on all cores; each series is judged by itself. The share of rejected readings shows which meters to check.
 
 # %%
 import matplotlib.pyplot as plt
@@ -30,18 +30,18 @@ errors = {
 }
 print("error on the faulty meters:", ", ".join(f"{name} {error:.2f}" for name, error in errors.items()))
 
-refused = np.mean(robust.outliers, axis=1)
-worst = np.argsort(-refused)[: faulty.sum()]
-print(f"of the {len(worst)} most refused meters {np.mean(faulty[worst]):.0%} are faulty")
+rejected = np.mean(robust.outliers, axis=1)
+worst = np.argsort(-rejected)[: faulty.sum()]
+print(f"of the {len(worst)} most rejected meters {np.mean(faulty[worst]):.0%} are faulty")
 
 # %%
 figure, axes = plt.subplots(2, 3, figsize=(9, 4.4), layout="constrained", sharex=True)
 for ax, which in zip(axes.flat, [*worst[:3], *worst[40:100:20]], strict=True):
     ax.plot(ys[which], ".", ms=3, color=style.DOTS, label="reading")
     bad = np.flatnonzero(robust.outliers[which])
-    ax.plot(bad, ys[which, bad], "x", ms=5, color=style.KALMAN, label="refused")
+    ax.plot(bad, ys[which, bad], "x", ms=5, color=style.KALMAN, label="rejected")
     ax.plot(robust.means[which, :, 0], color=style.ROBUST, lw=1.5, label="estimate")
-    ax.set_title(f"meter {which}: {refused[which]:.0%} refused", loc="left", size=9)
+    ax.set_title(f"meter {which}: {rejected[which]:.0%} rejected", loc="left", size=9)
     style.dress(ax)
 figure.supxlabel("step", size=9.5, color=style.QUIET)
 figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=3, frameon=False)

@@ -40,9 +40,9 @@ for (name, out), color in zip(outs.items(), (style.KALMAN, style.ROBUST), strict
     above.plot(out.means[:, 0], color=color, lw=1.4, label=name)
 above.set(ylabel="hedge ratio", ylim=style.limits(ratio, margin=0.6))
 above.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
-spread, refused = outs["wolf"].residuals[:, 0], outs["wolf"].outliers
+spread, rejected = outs["wolf"].residuals[:, 0], outs["wolf"].outliers
 below.plot(spread, ".", ms=3, color=style.DOTS)
-below.plot(np.flatnonzero(refused), spread[refused], "x", ms=5, color=style.CYCLE[4])
+below.plot(np.flatnonzero(rejected), spread[rejected], "x", ms=5, color=style.CYCLE[4])
 below.set(ylabel="spread", xlabel="day", ylim=(-45, 45))
 for ax in (above, below):
     style.dress(ax)

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # A well-log: layers and outliers
 #
-# A probe goes down a borehole and measures rock in layers, so the level stands still and then jumps; some readings are
+# A probe goes down a borehole and measures rock in layers, so the level is constant and then jumps; some readings are
 # far too low. This is the shape of the nuclear-magnetic log of Ó Ruanaidh and Fitzgerald (1996), simulated. An outlier
-# comes back at once, a layer stays: refused readings that agree with each other are a changepoint. (Layers that differ
-# by less than some five standard deviations of the noise are not refused, but followed slowly.)
+# comes back at once, a layer stays: consistent rejected readings are a changepoint. (Layers that differ
+# by less than some five standard deviations of the noise are not rejected, but followed slowly.)
 
 # %%
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ log[false] -= rng.uniform(20, 60, false.sum())
 model = wolf.models.local_level(level_var=0.005, obs_var=NOISE_SD**2, prior=wolf.Gaussian([log[:5].mean()], [[100.0]]))
 kalman = wolf.smooth(wolf.filter(model, log, method="KF"))
 out = wolf.filter(model, log)
-robust = wolf.smooth(out)  # jumps lie where they began, not where they were believed
+robust = wolf.smooth(out)  # jumps are dated where they began, not where they were accepted
 errors = {
     name: float(np.sqrt(np.mean((smoothed.means[:, 0] - truth) ** 2)))
     for name, smoothed in {"Kalman smoother": kalman, "wolf": robust}.items()
@@ -35,8 +35,8 @@ for name, error in errors.items():
     print(f"{name:<16} error {error:.2f}")
 
 # %% [markdown]
-# Where refused readings won the vote the belief was made wider: that is where a live filter sees the new layer. The
-# smoother, which knows all readings, puts it where the vote began.
+# Where consistent rejected readings are accepted as a jump, the covariance is widened: there a live filter sees the
+# new layer. The smoother, which has all readings, dates it at the first of them.
 
 # %%
 found = np.flatnonzero(out.inflations > 1.0).tolist()
