@@ -22,16 +22,17 @@ from wolf.numerics.pytree import cast, from_dict, to_dict
 NAMES = [row.name for row in wolf.methods.rows() if row.family != "ensemble"]
 STEPS = 12
 DRAWN = {row.name for row in wolf.methods.rows() if row.requirements.key} & set(NAMES)
-PLAIN = {row.name for row in wolf.methods.rows("kalman")}  # unbounded influence of a gross error
+PLAIN = {row.name for row in wolf.methods.rows("kalman")} | {"RoLF"}  # unbounded influence of a gross error
 BOUNDED = {"OGD", "PF", "IMM"}  # not robust, but the effect of one step is bounded
 SIZES_TRAIL = {
     "ADF",
     "ADF-Student",
     "Learned",
     "Adaptive",
-}  # the scale-mixture components are an axis after the coordinates, broadcast on purpose
+    "RunLength",
+}  # scale-mixture components or hypotheses are an axis after the coordinates, broadcast on purpose
 OPTIONS = ("c", "dof", "alpha", "scaling", "threshold", "bandwidth", "learning_rate", "shape", "beta", "strength")
-OPTIONS += ("q_uncertainty", "hazard")
+OPTIONS += ("q_uncertainty",)
 each_method = pytest.mark.parametrize("name", NAMES)
 each_row = rows(NAMES)
 each_short_row = rows(NAMES, but=SLOW_GRADIENTS)
@@ -82,6 +83,8 @@ def hyper(name, c=3.0):
     """Make a method with a given hyper-parameter, if it has one."""
     if name == "IMM":
         return wolf.methods.make(name, modes=(Mode(), Mode(obs_scale=c)))
+    if name == "RunLength":
+        return wolf.methods.make(name, filter=wolf.WoLF(wolf.MahalanobisIMQ(c, metric="S")))
     if name == "ADF":
         return wolf.methods.make(name, scales=(1.0, c))
     if name == "ADF-Student":
@@ -192,7 +195,7 @@ def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, series, dtype, tr
 def test_one_series_is_broadcast_nowhere_by_accident(name, tracking, ys, x64):
     """With many series the trailing axis is broadcast on purpose, so this holds for one series only."""
     if name in SIZES_TRAIL:
-        pytest.skip("scale-mixture components are broadcast on purpose")
+        pytest.skip("scale-mixture components and hypotheses are broadcast on purpose")
     with jax.numpy_rank_promotion("raise"):
         final, _ = jax.eval_shape(wolf.run_filter, *jax.tree.map(jnp.asarray, (tracking, ys, hyper(name))))
     assert final.t.shape == ()

@@ -8,7 +8,7 @@ from wolf.inference.filters.gradient import GradientFilter
 from wolf.inference.filters.imm import IMM, Mode
 from wolf.inference.filters.low_rank import LowRankFilter
 from wolf.inference.filters.particle import ParticleFilter, RaoBlackwellFilter
-from wolf.inference.filters.run_length import RunLength
+from wolf.inference.filters.run_length import RunLength, RunLengthState
 from wolf.inference.filters.truncated import TruncatedFilter
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "ParticleFilter",
     "RaoBlackwellFilter",
     "RunLength",
+    "RunLengthState",
     "TruncatedFilter",
 ]

@@ -18,7 +18,7 @@ a prediction from the prior.
 """
 
 import dataclasses
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,6 @@ from wolf.statespace import Model
 DEFAULT_HAZARD = 0.01
 DEFAULT_HYPOTHESES = 15  # of the largest that the authors compare; more changed little there
 MIN_WEIGHT = 1e-8  # least weight in a score
-RESETS = ("prior", "moments")
 
 
 class RunLengthState(NamedTuple):
@@ -98,7 +97,6 @@ class RunLength(Filter):
         filter: of each segment.
         hazard: probability of a change per step.
         hypotheses: K, number of starts that are kept.
-        reset: belief at a change, "prior" or "moments", those of the mixture of all hypotheses (RL-MMPR).
 
     Example:
         >>> RunLength(hazard=0.02).hazard
@@ -108,7 +106,6 @@ class RunLength(Filter):
     filter: GaussianFilter = GaussianFilter()
     hazard: Number = DEFAULT_HAZARD
     hypotheses: int = static(default=DEFAULT_HYPOTHESES)
-    reset: Literal["prior", "moments"] = static(default="prior")
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -116,7 +113,6 @@ class RunLength(Filter):
             raise ValueError(f"RunLength takes a filter with a Gaussian belief, as wolf.WoLF(); got {self.filter!r}")
         validation.probability("hazard", self.hazard)
         validation.count("hypotheses", self.hypotheses)
-        validation.choice("reset", self.reset, RESETS)
 
     @property
     def requirements(self) -> Requirements:
@@ -142,10 +138,7 @@ class RunLength(Filter):
     def predict(self, now: Model, state: RunLengthState, u: Array | None, key: Array | None = None) -> RunLengthState:
         """Add the hypothesis of a change in place of the one without weight, then predict each."""
         fresh = jnp.arange(len(state.log_weights)) == jnp.argmin(state.log_weights)
-        prior = state.prior
-        if self.reset == "moments":
-            prior = prior._replace(belief=prior.belief.replaced(Gaussian(state.mean, state.cov)))
-        hypotheses = jax.tree.map(lambda old, new: jnp.where(fresh, new[..., None], old), state.hypotheses, prior)
+        hypotheses = jax.tree.map(lambda old, new: jnp.where(fresh, new[..., None], old), state.hypotheses, state.prior)
         log_weights = jnp.where(
             fresh, logsumexp(state.log_weights) + jnp.log(self.hazard), state.log_weights + jnp.log1p(-self.hazard)
         )
