@@ -69,8 +69,8 @@ def backtest(
         refit: number of origins after which a function is called again; 1 for every origin.
         method: as in `wolf.filter`.
         level: probability of the intervals.
-        exog: exogenous variables, (T, K), known for the future too, as weather forecasts and holidays are. A function is
-            then called with `exog=` of the steps so far.
+        exog: exogenous variables, (T, K), known for the future too, as holidays are. A function is then called with
+            `exog=` of the steps so far.
         update_first: as in `wolf.filter`.
         progress: whether to show a progress bar; or a function of the origins done and their number.
 
@@ -147,8 +147,8 @@ def _task(
     origins = np.arange(first, steps - horizon + 1, step)
     if not len(origins) or first < 1:
         raise ValueError(
-            f"a series of {steps} steps has no origin after step {first} with {horizon} steps ahead: use a longer series, "
-            "a smaller start or a shorter horizon"
+            f"a series of {steps} steps has no origin after step {first} with {horizon} steps ahead: use a longer "
+            "series, a smaller start or a shorter horizon"
         )
     if exog is not None and len(exog.values) < steps:
         raise ValueError(f"exog must have {steps} rows, one for each step; got {len(exog.values)}")
