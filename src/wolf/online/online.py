@@ -26,6 +26,7 @@ from wolf.interfaces import Dtype, Filter, Key
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import PyTree, from_dict, to_dict
 from wolf.online import late_measurements, motion
+from wolf.online.detectability import smallest_faults
 from wolf.online.late_measurements import RecordedStep
 from wolf.online.motion import Motion
 from wolf.online.prediction import Pending, Prediction, make_prediction
@@ -179,6 +180,34 @@ class Online:
         if self._intervals is None:
             raise AttributeError('conformal_radius needs wolf.Online(..., calibrate="conformal")')
         return self._intervals.radius(self._log_scale)
+
+    @property
+    def detectable(self) -> np.ndarray:
+        """Smallest fault of each coordinate of the next measurement that would be flagged with probability 0.95, (M,).
+
+        A reading that is off by less may pass unnoticed. After `predict` it is that of the awaited measurement; inf for
+        a method that flags nothing, as "KF". It follows from S, the weight and what has been learned about the noise.
+
+        Example:
+            >>> import wolf
+            >>> online = wolf.Online(wolf.models.local_level(level_var=0.1, obs_var=1.0), "WoLF-TMD")
+            >>> for y in np.zeros(50):
+            ...     info = online.step(y)
+            >>> bool(4.0 < online.detectable[0] < 6.0)
+            True
+        """
+        with self._lock:
+            pending = self._pending
+            return self.detectable_for(None if pending is None else pending.u)
+
+    def detectable_for(self, u: ArrayLike | None) -> np.ndarray:
+        """Compute `detectable` for a model that takes inputs, under an input of the next step."""
+        with self._lock:
+            pending = self._pending
+            matrices = {} if pending is None else pending.motion.matrices
+            changed = override(self.model, self.t if self._varies else 0, self.update_first, matrices)
+            us = self._inputs(self._resting_input() if u is None else u)
+            return smallest_faults(self._stepper, changed, us, matrices, self.dtype)
 
     @property
     def learned_noise(self) -> NoiseEstimate | Any:

@@ -14,6 +14,7 @@ from wolf.cleaning.sampling import describe_step
 from wolf.execution.validate import package_version
 from wolf.reports import chart_data, summary, tables
 from wolf.reports.chart_data import ChartData
+from wolf.reports.detectable_section import detectable_faults
 from wolf.reports.flag_table import flags_of
 from wolf.reports.noise_scale_section import noise_scales
 from wolf.reports.svg import season, track_map
@@ -98,7 +99,8 @@ def render(
         "MAP": _section("Track", "".join(track_map(each, names) for each in shown[:1])),
         "OUTLIERS": tables.outliers(shown, flags, names, origin),
         "EVENTS": tables.events(shown, flags, origin),
-        "NOISE_SCALES": _section("Estimated noise scales", noise_scales(shown, runs or {})),
+        "NOISE_SCALES": _section("Estimated noise scales", noise_scales(shown, runs or {}))
+        + _section("Smallest fault that would be noticed", detectable_faults(shown, runs or {}, names)),
         "SEASON": _section("Seasonal pattern", season(series[0])),
         "PARAMETERS": tables.parameters(shown),
         "SETTINGS": _settings(series, options, source, past),

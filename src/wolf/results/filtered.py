@@ -197,6 +197,24 @@ class Filtered:
         return prediction - half, prediction + half
 
     @property
+    def detectable(self) -> np.ndarray:
+        """Smallest fault of each measurement that would have been flagged with probability 0.95, (T, M).
+
+        inf for methods that flag nothing. Computed when it is read, by some fifty steps for each measured number; for
+        the next measurement alone use `wolf.Online(model, method, state=out.final).detectable`.
+
+        Example:
+            >>> import wolf
+            >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+            >>> out = wolf.filter(model, np.zeros(30), method="WoLF")
+            >>> bool(out.detectable[0, 0] > out.detectable[-1, 0])  # the prior is wide: only a larger fault shows
+            True
+        """
+        from wolf.online.detectability import faults_of_series
+
+        return faults_of_series(self)
+
+    @property
     def log_likelihood(self) -> float | np.ndarray:
         """Log density of all measurements under the predictive Gaussians; (B,) for many series."""
         return _total(self.log_liks, self.num_series)
