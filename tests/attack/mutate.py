@@ -1,7 +1,7 @@
 """Apply one mutation at a time to a copy of the library, and check that a test fails.
 
 python tests/attack/mutate.py                     all of `mutations.toml`: about half an hour
-python tests/attack/mutate.py run-first vote      those whose name starts with one of the words
+python tests/attack/mutate.py run-first jump      those whose name starts with one of the words
 
 A mutation that no test detects is printed as SURVIVED; the last line has the counts.
 """
