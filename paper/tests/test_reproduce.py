@@ -336,7 +336,7 @@ def test_a_picture_keeps_the_colours_of_methods(tmp_path):
         assert np.abs(kept - colors).max() <= pages.LARGEST_SHIFT
 
 
-def test_every_picture_is_told_as_in_the_table():
+def test_every_picture_is_described_as_in_the_table():
     pages = the_generator()
     shown = [line for page in pages.PAGES.glob("*.md") for line in page.read_text().splitlines() if line[:2] == "!["]
     told = tomllib.loads(pages.ALT_TEXTS.read_text())

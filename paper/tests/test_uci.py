@@ -108,7 +108,7 @@ def test_warm_up_rows_set_the_scale(protocol):
 
 
 @pytest.mark.parametrize("kind", ["uniform", "two-sided"])
-def test_outliers_are_as_many_and_as_large_as_told(kind):
+def test_outliers_are_as_many_and_as_large_as_given(kind):
     stream = uci.prepare(uci.made_up("power"), seed=2, outlier_prob=0.1, outliers=kind)
     assert abs(stream.outliers.mean() - 0.1) < 0.01
     np.testing.assert_array_equal(stream.targets[~stream.outliers], stream.clean[~stream.outliers])

@@ -1,7 +1,7 @@
 """Apply one mutation at a time to a copy of the library, and check that a test fails.
 
-python tests/attack/mutate.py                     all of `mutations.toml`: about half an hour
-python tests/attack/mutate.py run-first vote      those whose name starts with one of the words
+python tests/attack/mutate.py                     all of `mutations.toml`: about an hour
+python tests/attack/mutate.py run-first jump      those whose name starts with one of the words
 
 A mutation that no test detects is printed as SURVIVED; the last line has the counts.
 """
@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("src", "tests", "paper", "conftest.py", "pyproject.toml", "README.md", "docs", "examples", "CHANGELOG.md")
+COPIED = ("src", "tests", "fleet", "paper", "conftest.py", "pyproject.toml", "README.md", "docs", "examples", "CHANGELOG.md")
 
 
 def mutations():
@@ -30,20 +30,33 @@ def copy_to(folder):
         shutil.copytree(place, folder / name) if place.is_dir() else shutil.copy(place, folder / name)
 
 
+def source_of(entry):
+    """Return the path of the mutated file below the root; one of wolf-fleet begins with "fleet:"."""
+    inside = entry["file"].removeprefix("fleet:")
+    return Path("src/wolf", inside) if inside == entry["file"] else Path("fleet/src/wolf_fleet", inside)
+
+
 def path_of_tests(name):
-    """Return the path of a test module, below the root, from its short name FOLDER/NAME."""
-    folder, _, module = name.rpartition("/")
-    return Path("tests", folder, f"test_{module}.py")
+    """Return the path of a test module below the root from its short name, (fleet:)FOLDER/NAME or ...::test_NAME."""
+    inside = name.removeprefix("fleet:").partition("::")[0]
+    folder, _, module = inside.rpartition("/")
+    return Path("fleet/tests" if name.startswith("fleet:") else "tests", folder, f"test_{module}.py")
+
+
+def node_of_tests(name):
+    """Return what pytest runs for a short name: a module, or one test of it."""
+    _, mark, test = name.partition("::")
+    return f"{path_of_tests(name)}{mark}{test}"
 
 
 def first_failure(folder, entry):
     """Apply a mutation, run its tests, revert it; return the first test that failed, or None."""
-    path = folder / "src" / "wolf" / entry["file"]
+    path = folder / source_of(entry)
     original = path.read_text(encoding="utf-8")
     path.write_text(original.replace(entry["old"], entry["new"]), encoding="utf-8")
-    files = [str(path_of_tests(name)) for name in entry["tests"]]
+    files = [node_of_tests(name) for name in entry["tests"]]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", *files]
-    env = os.environ | {"PYTHONPATH": f"{folder}/src:{folder}/paper/src", "PYTHONDONTWRITEBYTECODE": "1"}
+    env = os.environ | {"PYTHONPATH": f"{folder}/src:{folder}/fleet/src:{folder}/paper/src", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     finally:

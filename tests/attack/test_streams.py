@@ -75,7 +75,7 @@ def test_standard_input_that_is_a_file_is_not_overwritten(tmp_path, monkeypatch)
         io.check_apart({"the input": "in.csv"}, {"--out": "-"})
 
 
-def test_closed_standard_input_and_output_are_told(monkeypatch):
+def test_closed_standard_input_and_output_are_reported(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(ValueError, match="standard input is closed"):
         io.read_table("-")

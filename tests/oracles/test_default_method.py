@@ -394,10 +394,10 @@ def test_estimates_at_their_limit_are_reported(q, r, letter):
     ys = walks(PLANE, 4, 1000, 0)[1]
     many = wolf.filter_many(PLANE.scaled(q, r), ys)
     for i in range(4):
-        told = [remark for remark in many[i].learned_noise.remarks if "the limit of the estimate" in remark]
-        assert told
-        assert told[0].startswith(f"{letter} is far off")
-        assert told[0] in repr(many[i])
+        limits = [remark for remark in many[i].learned_noise.remarks if "the limit of the estimate" in remark]
+        assert limits
+        assert limits[0].startswith(f"{letter} is far off")
+        assert limits[0] in repr(many[i])
 
 
 def test_too_few_measurements_are_reported_until_they_suffice():
@@ -408,10 +408,10 @@ def test_too_few_measurements_are_reported_until_they_suffice():
         many = wolf.filter_many(PLANE, series)
         assert sum(words in " ".join(many[i].learned_noise.remarks) for i in range(10)) == said
     estimates = [wolf.filter_many(STILL, still)[i].learned_noise for i in range(10)]
-    told = [words in " ".join(estimate.remarks) for estimate in estimates]
-    assert sum(told) >= 5
+    named = [words in " ".join(estimate.remarks) for estimate in estimates]
+    assert sum(named) >= 5
     assert all(
-        each or "Q" not in f"{estimate} {estimate.remarks}" for each, estimate in zip(told, estimates, strict=True)
+        each or "Q" not in f"{estimate} {estimate.remarks}" for each, estimate in zip(named, estimates, strict=True)
     )
 
 

@@ -131,14 +131,14 @@ def test_scores_of_an_ensemble_are_those_of_their_definitions(rng):
 @pytest.mark.slow
 def test_a_twin_in_pieces_is_the_twin_at_once(monkeypatch):
     model, method = wolf.models.lorenz96(8), wolf.methods.make("WoLF-ETKF", num_members=6)
-    told = []
+    reported = []
     whole = wolf.twin.run(model, method, 30, key=0)
     monkeypatch.setattr(wolf.twin, "PIECE", 7 * 48)
-    pieces = wolf.twin.run(model, method, 30, key=0, progress=lambda done, steps: told.append((done, steps)))
+    pieces = wolf.twin.run(model, method, 30, key=0, progress=lambda done, steps: reported.append((done, steps)))
     np.testing.assert_allclose(pieces.means, whole.means, rtol=1e-9)
     np.testing.assert_array_equal(pieces.ranks, whole.ranks)
-    assert told[-1] == (30, 30)
-    assert len(told) == 5
+    assert reported[-1] == (30, 30)
+    assert len(reported) == 5
     assert "rmse" in repr(whole)
 
 

@@ -231,6 +231,6 @@ def test_parts_with_regressors_of_two_lengths_are_an_error():
         (lambda m: m.singer(2, 0.1, -1.0, 1.0, 1.0), "maneuver_time must be positive"),
     ],
 )
-def test_bad_parameters_are_told(build, words):
+def test_bad_parameters_raise(build, words):
     with pytest.raises(ValueError, match=words):
         build(wolf.models)

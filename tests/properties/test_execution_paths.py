@@ -75,7 +75,7 @@ def by_chunks(model, method, ys, us, update_first):
     return (np.concatenate([part[name] for part in saved]) for name in ("means", "covs", "weights"))
 
 
-def by_door_chunks(model, method, ys, us, update_first):
+def by_filter_chunks(model, method, ys, us, update_first):
     pieces = zip(np.split(ys, CUTS), np.split(us, CUTS), strict=True)
     parts = list(wolf.filter_chunks(model, pieces, method=method, save="all", update_first=update_first))
     return (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "covs", "weights"))
@@ -104,7 +104,7 @@ def assert_same_numbers(rows, out):
         np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11)
 
 
-WAYS = (by_scan, by_chunks, by_door_chunks, by_steps, online)
+WAYS = (by_scan, by_chunks, by_filter_chunks, by_steps, online)
 
 
 @pytest.mark.parametrize("way", [by_scan, by_chunks, by_steps, online], ids=lambda way: way.__name__)
@@ -119,7 +119,7 @@ def test_every_way_to_run_agrees_with_filter(method, way, varying, ys, us, x64):
 @pytest.mark.parametrize("method", METHODS)
 def test_chunks_agree_with_filter_bit_for_bit(method, update_first, varying, ys, us, x64):
     out = wolf.filter(varying, ys, method=METHODS[method], inputs=us, update_first=update_first)
-    assert_same_bits(by_door_chunks(varying, METHODS[method], ys, us, update_first), out)
+    assert_same_bits(by_filter_chunks(varying, METHODS[method], ys, us, update_first), out)
 
 
 @pytest.mark.bits

@@ -276,7 +276,7 @@ def test_many_series_agree_with_one_for_every_method(name, model):
     np.testing.assert_allclose(many[1], one, rtol=1e-9, atol=1e-9)
 
 
-def test_door_hands_out_float64_and_leaves_jax_as_it_was(tracking, ys):
+def test_filter_returns_float64_and_keeps_the_settings_of_jax(tracking, ys):
     before = dict(jax.config.values)
     out = wolf.filter(tracking, ys)
     many, ahead, smoothed = (
@@ -296,7 +296,7 @@ def test_door_hands_out_float64_and_leaves_jax_as_it_was(tracking, ys):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_door_keeps_the_dtype_that_was_asked_for(dtype, tracking, ys):
+def test_filter_keeps_the_dtype_that_was_asked_for(dtype, tracking, ys):
     for outer in (False, True):
         with enable_x64(outer):
             out = wolf.filter(tracking, ys, dtype=dtype)
@@ -304,7 +304,7 @@ def test_door_keeps_the_dtype_that_was_asked_for(dtype, tracking, ys):
 
 
 @pytest.mark.bits
-def test_door_works_in_two_threads_at_once(tracking, rng):
+def test_filter_works_in_two_threads_at_once(tracking, rng):
     data = rng.standard_t(3, (16, 50, 2))
     alone = [wolf.filter(tracking, ys).means for ys in data]
     with ThreadPoolExecutor(2) as pool:

@@ -190,6 +190,8 @@ def test_a_token_opens_and_nothing_else_does(tmp_path):
         cookie = cookie.partition(";")[0]
         assert served.ask("/keys", Cookie=cookie)[0] == 200
         assert served.ask("/measurements", body([("a", 2.0, 1.0)]), Cookie=cookie)[0] == 401
+        name = cookie.partition("=")[0]
+        assert [served.ask("/keys", Cookie=f"{name}={text}")[0] for text in ("", "wrong", TOKEN[:-1])] == [401] * 3
         assert served.ask("/session", b'{"token": "wrong"}')[0] == 401
     finally:
         served.close()

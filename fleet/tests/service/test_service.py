@@ -166,7 +166,7 @@ def test_twenty_five_kills_lose_nothing_that_was_acknowledged(tmp_path):
 
 def check_kills(folder, kills):
     command = [sys.executable, "-W", "ignore", KILLER, folder, str(kills), "1"]
-    kept = {"WOLF_CACHE": str(folder / "cache")}  # or each start would compile anew
+    kept = {"WOLF_CACHE": str(folder / "cache")}  # or each start would compile again
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | kept)
     assert done.returncode == 0, done.stderr[-2000:]
     hits, requests = map(int, done.stdout.split())
@@ -181,7 +181,7 @@ def check_kills(folder, kills):
     crash(service)
 
 
-def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_nothing_acknowledged_is_lost(tmp_path, monkeypatch):
     service = open_service(tmp_path)
     service.post("json", body([("a", 1.0, 1.0)]))
     good = states(service)

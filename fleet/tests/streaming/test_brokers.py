@@ -147,7 +147,7 @@ def test_a_broker_is_read_as_a_file_after_crashes_on_both_sides(tmp_path, broker
     assert (again.rows, again.epoch) == (done.rows, done.epoch)
 
 
-def test_what_a_broker_dropped_unread_is_told(tmp_path, broker):
+def test_what_a_broker_dropped_unread_is_reported(tmp_path, broker):
     rows = write_rows(tmp_path / "rows.csv", rows=30)
     broker.send(rows[:10])
     stream(tmp_path, broker.address)
@@ -172,7 +172,7 @@ def test_a_broker_is_followed(tmp_path, broker):
     thread.join()
 
 
-def test_a_broker_that_is_away_is_told(tmp_path, broker, monkeypatch):
+def test_a_broker_that_is_away_is_reported(tmp_path, broker, monkeypatch):
     monkeypatch.setattr("wolf_fleet.streaming.brokers.nats_jetstream.TIMEOUT_SECONDS", 1.0)
     broker.process.kill()
     broker.process.wait()

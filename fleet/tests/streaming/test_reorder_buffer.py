@@ -38,3 +38,11 @@ def test_order_and_lateness_follow_from_the_rows_alone(times, cuts, lateness):
     assert len(one_by_one) + late == len(times)
     newest = np.maximum.accumulate(times)
     assert {i for i in range(1, len(times)) if times[i] >= newest[i - 1] - lateness} <= set(one_by_one)
+
+
+def test_a_row_at_the_watermark_is_in_time_and_one_before_it_is_late():
+    buffer = ReorderBuffer(2.0, 1)
+    rows = RowBatch(["a", "a", "a"], np.array([10.0, 8.0, 7.0]), np.zeros((3, 1)))
+    released, late, _ = buffer.push(rows, lambda asked: np.array([9.0 for _ in asked]))
+    assert late == 1
+    assert sorted([*released.times, *buffer.flush().times]) == [8.0, 10.0]

@@ -91,7 +91,7 @@ def check_kills(folder, rows, kills):
     write_rows(folder / "rows.csv", rows=rows)
     run(folder, "undisturbed")
     command = [sys.executable, "-W", "ignore", KILLER, folder, str(kills), "1"]
-    kept = {"WOLF_CACHE": str(folder / "cache")}  # or each start would compile anew
+    kept = {"WOLF_CACHE": str(folder / "cache")}  # or each start would compile again
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=os.environ | kept)
     assert done.returncode == 0, done.stderr[-2000:]
     hits, _ = map(int, done.stdout.split())
@@ -189,14 +189,14 @@ def test_dates_are_seconds_and_come_back_as_dates(tmp_path):
     assert str(table["t"][2]) == "2024-01-01 00:00:10+00:00"
 
 
-def test_a_step_is_as_long_as_told(tmp_path):
+def test_a_step_is_as_long_as_given(tmp_path):
     (tmp_path / "rows.csv").write_text("id,t,v\na,0,1\na,60,2\na,180,1\n")
     run(tmp_path, step=60.0)
     expected = wolf.Bank(LEVEL).step(["a"] * 3, [1.0, 2.0, 1.0], [0.0, 1.0, 3.0]).signal[:, 0]
     np.testing.assert_array_equal(output(tmp_path / "a")["mean"], expected)
 
 
-def test_lines_that_are_no_rows_are_counted_and_told(tmp_path):
+def test_lines_that_are_no_rows_are_counted_and_reported(tmp_path):
     lines = ["a,1,1.5", "a,2", ",3,1", "a,x,1", "a,4,warm", "", "a,inf,1", "a,5,", 'a,"6",2', "a,2024-01-01,1"]
     (tmp_path / "rows.csv").write_bytes("\r\n".join(["id,t,v", *lines]).encode() + b"\r\n\xff,7,1\r\n")
     done = run(tmp_path)
@@ -213,7 +213,7 @@ def test_without_times_rows_are_taken_as_they_come(tmp_path):
 
 
 @pytest.mark.parametrize("batch", [1, 3, 100])
-def test_a_key_that_was_silent_for_too_long_starts_anew_whatever_the_batches(tmp_path, batch):
+def test_a_key_that_was_silent_for_too_long_is_reinitialised_whatever_the_batches(tmp_path, batch):
     rows = [("a", 0, 1.0), ("b", 1, 5.0), ("a", 2, 1.5), ("b", 30, 7.0), ("a", 31, 9.0), ("a", 32, 9.5), ("c", 60, 1.0)]
     rows += [("a", 61, 2.0), ("a", 90, 2.0)]
     (tmp_path / "rows.csv").write_text("id,t,v\n" + "".join(f"{key},{t},{v}\n" for key, t, v in rows))

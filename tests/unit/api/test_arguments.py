@@ -1,4 +1,4 @@
-"""The door: every mistake is caught before the run, by a message that says what was expected, what came, what to do."""
+"""Arguments: every mistake is reported before the run, by a message with what was expected, what was given, what to do."""
 
 import re
 import warnings
@@ -304,7 +304,7 @@ def test_wrong_online_filter_is_explained(options, message):
         wolf.Online(TRACK, **options)
 
 
-def test_function_made_anew_for_each_call_gets_a_warning():
+def test_function_created_for_each_call_gets_a_warning():
     def run(shift):
         model = wolf.StateSpaceModel(None, lambda x: x + shift, np.eye(1), np.eye(1), wolf.Gaussian([0.0], [[1.0]]))
         return wolf.filter(model, [1.0, 2.0], save="final")

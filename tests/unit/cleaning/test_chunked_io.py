@@ -202,6 +202,6 @@ def test_a_million_rows_live_take_no_more_memory_than_the_libraries_and_ten_time
         file.writelines(f"{i},{y:.4f}\n" for i, y in enumerate(values))
     idle = peak_memory(sys.executable, "-c", "import wolf.cleaning, pandas")  # with the libraries that it runs on
     size = Path("long.csv").stat().st_size
-    # Live, rows are filtered in pieces; hindsight holds the series as a whole, and so more.
+    # A causal run filters rows in chunks; a retrospective one holds the whole series.
     used = peak_memory(sys.executable, "-m", "wolf", "filter", "long.csv", "--causal")
     assert used < idle + 10 * size

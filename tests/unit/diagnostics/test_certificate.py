@@ -401,7 +401,7 @@ def test_default_accepts_a_jump_after_as_many_errors_as_its_certificate_states(d
 
 
 def test_an_attack_on_the_default_by_one_error_stays_below_its_certificate(default, level):
-    """A hundred times the room for it gains nothing, and the damage that is told is that of the real filter."""
+    """A hundred times the room for it gains nothing, and the reported damage is that of the real filter."""
     ys, certificate = default
     small, large = (wolf.attack(level, "Adaptive", ys, 1, size=size, restarts=2) for size in (10.0, 1000.0))
     assert large.total <= 1.2 * small.total

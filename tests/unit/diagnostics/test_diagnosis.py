@@ -214,12 +214,12 @@ def test_edges_of_like_size_are_read_as_the_shortest_faults(bench_models, size, 
         ]
     gone, found = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), wrong)
     assert {id(fault) for fault in gone} == {id(fault) for fault in wrong}
-    told = {
+    by_kind = {
         fault.candidate.pattern.family: (fault.candidate.step, fault.candidate.pattern.length, fault.size[0])
         for fault in found
     }
-    assert told["run"] == (run[0], run[1] - run[0], pytest.approx(sign * size))
-    assert told["step"] == (other, 0, pytest.approx(size))
+    assert by_kind["run"] == (run[0], run[1] - run[0], pytest.approx(sign * size))
+    assert by_kind["step"] == (other, 0, pytest.approx(size))
 
 
 def test_two_steps_that_cancel_are_one_run(bench_models):
@@ -270,7 +270,7 @@ def test_two_faults_are_both_named(bench, name, kinds):
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1000), name=st.sampled_from(["level", "trend", "tracking"]))
 def test_what_was_found_and_what_is_left_are_the_errors(bench_models, seed, name):
-    """However often faults are put back and looked at anew: five of them, drifts beside shifts."""
+    """However often faults are restored and searched again: five of them, drifts beside shifts."""
     bench, _ = bench_models
     model, rng = bench.models()[name], np.random.default_rng(seed)
     signatures = FaultSignatures(model)

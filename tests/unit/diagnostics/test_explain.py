@@ -52,7 +52,7 @@ def faulty(model, cause, seed):
 def test_known_causes_are_found(cause, method, make):
     """Of what was refused within a fault at least nine in ten are named rightly, and every fault is found.
 
-    A soft filter gives in to a lasting fault, so not every measurement of it is refused; and what it refuses after the
+    A soft filter follows a long fault, so not every measurement of it is refused; and what it refuses after the
     fault, while it is astray, must not be called a jump, save once in a while.
     """
     model, named, others = make(), Counter(), Counter()
@@ -108,9 +108,9 @@ def test_missing_and_infinite_values_are_named():
     ys[40] = 1e150
     ys[41] = 1e200
     found = wolf.explain(wolf.filter(model, ys))
-    told = {(finding.step, finding.sensor): finding.kind for finding in found}
-    assert told[10, None] == told[11, None] == told[12, None] == told[20, 1] == "missing"
-    assert told[30, None] == told[31, None] == told[40, None] == told[41, None] == "outlier"
+    kinds = {(finding.step, finding.sensor): finding.kind for finding in found}
+    assert kinds[10, None] == kinds[11, None] == kinds[12, None] == kinds[20, 1] == "missing"
+    assert kinds[30, None] == kinds[31, None] == kinds[40, None] == kinds[41, None] == "outlier"
     assert "10-12" in repr(found)
 
 

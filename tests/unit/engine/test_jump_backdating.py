@@ -87,10 +87,10 @@ def test_an_outlier_just_before_the_jump_is_not_part_of_it(many):
 
 
 def test_missing_measurements_are_not_in_a_run():
-    votes = np.array([[1.0], [1.0], [2.0], [3.0], [0.0]])
+    counts = np.array([[1.0], [1.0], [2.0], [3.0], [0.0]])
     won = np.array([1.0, 1.0, 1.0, 1.0, 9.0])
-    assert jump_backdating.possible_starts(votes, won, np.array([True, False, True, True, True])) == [[0]]
-    assert jump_backdating.possible_starts(votes, won, np.ones(5, bool)) == [[1, 0]]
+    assert jump_backdating.possible_starts(counts, won, np.array([True, False, True, True, True])) == [[0]]
+    assert jump_backdating.possible_starts(counts, won, np.ones(5, bool)) == [[1, 0]]
 
 
 @pytest.mark.thorough
@@ -110,20 +110,20 @@ def burst():
     rng = np.random.default_rng(3)
     truth = np.cumsum(rng.normal(0, 0.1**0.5, STEPS))
     ys = truth + rng.normal(0, 1, STEPS)
-    lies = (np.arange(STEPS) >= JUMP) & (np.arange(STEPS) < JUMP + 10)
-    return truth, np.where(lies, ys + SIZE, ys), lies
+    in_burst = (np.arange(STEPS) >= JUMP) & (np.arange(STEPS) < JUMP + 10)
+    return truth, np.where(in_burst, ys + SIZE, ys), in_burst
 
 
 @pytest.mark.parametrize("method", ["Learned", "Adaptive"])
 @pytest.mark.parametrize("reweight", [False, True])
 def test_a_burst_that_ended_is_removed(method, reweight, burst):
-    truth, ys, lies = burst
+    truth, ys, in_burst = burst
     out = wolf.filter(LEVEL, ys, method=method)
-    assert np.abs(out.means[lies, 0] - truth[lies]).max() > 15.0  # the causal filter has no information about it
+    assert np.abs(out.means[in_burst, 0] - truth[in_burst]).max() > 15.0  # the causal filter has no information about it
     smoothed = wolf.smooth(out, reweight=reweight)
     assert np.abs(smoothed.means[:, 0] - truth).max() < 3.0
     if not reweight:
-        assert smoothed.filtered.outliers[lies].all()
+        assert smoothed.filtered.outliers[in_burst].all()
         assert not (smoothed.filtered.inflations > 1).any()
 
 

@@ -1,4 +1,4 @@
-"""A series of a new length is filtered by a program that is there, and nobody can tell by the results."""
+"""A series of a new length is filtered by a compiled program of another length, with the same results."""
 
 import re
 import subprocess
@@ -114,11 +114,11 @@ def test_arrays_with_a_time_axis_need_no_program_of_their_own(rng):
     assert scan.run_filter._cache_size() == 1
 
 
-@pytest.mark.parametrize("door", ["fit", "tune"])
-def test_programs_of_other_doors_are_forgotten_too(door, monkeypatch, rng):
+@pytest.mark.parametrize("function", ["fit", "tune"])
+def test_programs_of_other_functions_are_cleared_too(function, monkeypatch, rng):
     ys, model = rng.normal(size=12), wolf.models.local_level(1.0, 1.0)
     calls = {"fit": lambda: wolf.fit(wolf.models.local_level, ys, restarts=0), "tune": lambda: wolf.tune(model, ys)}
-    calls[door]()
+    calls[function]()
     monkeypatch.setattr(xla_batching, "MAX_PROGRAMS", 0)
     xla_batching.bound_programs()
     assert sum(each._cache_size() for each in xla_batching._jitted) == 0

@@ -178,9 +178,9 @@ def test_uneven_times_are_fitted_by_the_continuous_model(rng):
 
 
 def test_search_starts_at_the_given_values():
-    told = {"rate": 0.3, "obs_var": 2.0, "shift": -4.0}
-    transform = Transform(told, {"rate": (-1.0, 1.0), "shift": "real"})
-    assert transform.natural(transform.start) == pytest.approx(told)
+    given = {"rate": 0.3, "obs_var": 2.0, "shift": -4.0}
+    transform = Transform(given, {"rate": (-1.0, 1.0), "shift": "real"})
+    assert transform.natural(transform.start) == pytest.approx(given)
 
 
 def test_what_is_held_is_not_fitted():
@@ -261,10 +261,10 @@ def test_a_parameter_without_a_guess_is_asked_for():
         wolf.fit(lambda phi: level_model(phi, 1.0), np.arange(50.0))
 
 
-def test_repr_tells_parameters_and_convergence():
-    told = repr(wolf.fit(level_model, readings(0.1, 1, 500)))
-    assert told.startswith("Fit: converged")
-    assert all(word in told for word in ("level_var", "obs_var", "±", "outliers", "3 of 3 starts"))
+def test_repr_shows_parameters_and_convergence():
+    text = repr(wolf.fit(level_model, readings(0.1, 1, 500)))
+    assert text.startswith("Fit: converged")
+    assert all(word in text for word in ("level_var", "obs_var", "±", "outliers", "3 of 3 starts"))
 
 
 def test_difference_var_is_near_that_of_clean_steps():
@@ -288,8 +288,8 @@ def test_two_part_update_has_the_moments_of_the_mixture(x64):
         assert out.means[0, 0] == pytest.approx(mean / total, rel=1e-7)
         assert out.covs[0, 0, 0] == pytest.approx(square / total - (mean / total) ** 2, rel=1e-6)
         count = jnp.ones(())
-        told = student_score.log_two_part(out.log_liks[0], out.nis[0], count, share, widen)
-        assert float(told) == pytest.approx(np.log(total), rel=1e-7)
+        log_density = student_score.log_two_part(out.log_liks[0], out.nis[0], count, share, widen)
+        assert float(log_density) == pytest.approx(np.log(total), rel=1e-7)
 
 
 def test_two_part_update_in_two_dimensions_mixes_prediction_and_kalman_update(rng):

@@ -42,8 +42,8 @@ def test_the_score_of_gaussian_errors_is_their_log_density_up_to_the_price_of_ou
     from scipy.stats import norm
 
     errors = noisy(3, 4000)[:, None]
-    told = predictive_score.score(errors).total[0]
-    assert told == pytest.approx(norm.logpdf(errors, scale=errors.std()).sum(), abs=4.0)
+    total = predictive_score.score(errors).total[0]
+    assert total == pytest.approx(norm.logpdf(errors, scale=errors.std()).sum(), abs=4.0)
 
 
 SERIES = {

@@ -468,8 +468,8 @@ def test_smoothing_uses_the_estimated_q(dirty):
     out = smoothed.filtered
     assert (out.inflations == 1.0).all()
     noise = 10.0 * out.dynamics_scales[:, None, None] * np.asarray(PLANE.Q)[None]
-    told = wolf.LinearModel(PLANE.F, PLANE.H, noise, PLANE.R, *PLANE.prior)
-    again = dataclasses.replace(out, model=told, saved={k: v for k, v in out.saved.items() if k != "dynamics_scales"})
+    scaled_q = wolf.LinearModel(PLANE.F, PLANE.H, noise, PLANE.R, *PLANE.prior)
+    again = dataclasses.replace(out, model=scaled_q, saved={k: v for k, v in out.saved.items() if k != "dynamics_scales"})
     np.testing.assert_allclose(wolf.smooth(again).means, smoothed.means, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(wolf.smooth(again).covs, smoothed.covs, rtol=1e-8)
     paths = wolf.sample_paths(out, num=400, key=0)
@@ -594,9 +594,9 @@ def test_data_far_from_the_model_are_reported(method, kind):
     noise = np.random.default_rng(0).normal(size=300)
     ys = {"alternating": 1e300 * (-1.0) ** np.arange(300), "infinite": np.full(300, np.inf), "far": 1e9 + noise}[kind]
     out = wolf.filter(LEVEL, ys, method=method)
-    told = repr(out).partition("final state")[2]
-    assert "300 of 300 measurements were rejected: the prior mean or the level of the model is far from the" in told
-    assert not any(word in told for word in ("autocorrelated", "Lower Q", "raise Q", "Fit or raise it"))
+    summary = repr(out).partition("final state")[2]
+    assert "300 of 300 measurements were rejected: the prior mean or the level of the model is far from the" in summary
+    assert not any(word in summary for word in ("autocorrelated", "Lower Q", "raise Q", "Fit or raise it"))
     if method == "Adaptive" and kind == "far":
         assert "far from the data" in out.learned_noise.remarks[0]
 

@@ -89,9 +89,9 @@ def test_sensitivities_equal_finite_differences_with_fixed_gains():
 
     def keep(state, info):
         lasts = state.memory.base.ar1
-        told = {name: getattr(lasts, name) for name in ("noise_sensitivity", "mean_sensitivity")}
+        sensitivities = {name: getattr(lasts, name) for name in ("noise_sensitivity", "mean_sensitivity")}
         known = {"keeps": ar1_noise_state.coefficient_in_use(lasts), "sure": 1.0 - info.outlier_probability}
-        return told | known | {"mean": state.mean, "predicted": info.predicted.mean, "residual": info.residual}
+        return sensitivities | known | {"mean": state.mean, "predicted": info.predicted.mean, "residual": info.residual}
 
     saved = wolf.filter(TREND, ys, save=keep).saved
     gains = (saved["mean"] - saved["predicted"]) / saved["residual"]
@@ -197,8 +197,8 @@ def test_forecasts_use_the_stationary_variance_of_the_noise():
 
 
 def test_autocorrelation_is_reported():
-    lasting_ys = wolf.simulate.trajectory(with_ar1_noise(PLANE, 0.7), STEPS, 5).measurements
-    out = wolf.filter(PLANE, lasting_ys)
+    correlated_ys = wolf.simulate.trajectory(with_ar1_noise(PLANE, 0.7), STEPS, 5).measurements
+    out = wolf.filter(PLANE, correlated_ys)
     assert out.learned_noise.autocorrelation == pytest.approx(0.7, abs=0.15)
     assert "(autocorrelation 0." in repr(out.learned_noise)
     assert "with_ar1_noise" in repr(out)

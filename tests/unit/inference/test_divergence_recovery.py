@@ -67,12 +67,12 @@ def season(count=60, steps=450):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("lie", [1e3, 1e6])
+@pytest.mark.parametrize("size", [1e3, 1e6])
 @pytest.mark.parametrize("sensors", [None, "each"])
-def test_a_season_corrupted_by_a_false_jump_is_reinitialised(lie, sensors):
+def test_a_season_corrupted_by_a_false_jump_is_reinitialised(size, sensors):
     """Without the second criterion 99 of 100 such series diverge for good: rejections are never consistent."""
     model, ys, truth = season()
-    ys[:, 200:205] += lie
+    ys[:, 200:205] += size
     out = wolf.filter_many(model, ys, method=wolf.Learned(sensors=sensors))
     error = np.abs(out.means @ model.H.T - truth)[..., 0]
     assert (np.median(error[:, 210:220], axis=1) > 10.0).mean() > 0.9
@@ -135,9 +135,9 @@ def test_a_burst_shorter_than_the_patience_is_ignored(patience, walks):
     ys = walks[2]
     method = wolf.methods.make("Learned", patience=patience)
     for length, followed in ((patience - 1, False), (patience, True)):
-        lie = ys.copy()
-        lie[:, 100 : 100 + length] += 90.0
-        inflations = wolf.filter_many(PLANE, lie, method=method).inflations
+        shifted = ys.copy()
+        shifted[:, 100 : 100 + length] += 90.0
+        inflations = wolf.filter_many(PLANE, shifted, method=method).inflations
         assert (inflations[:, 100 : 101 + length] > 1).any(1).mean() == pytest.approx(float(followed), abs=0.1)
 
 
@@ -148,12 +148,12 @@ def test_an_accepted_jump_goes_no_farther_than_a_kalman_filter(method):
         system = oracle.random_system(seed)
         model = wolf.LinearModel(*(system[name] for name in ("F", "H", "Q", "R", "mean", "cov")))
         quiet = wolf.simulate.trajectory(model, 30, key=seed).measurements
-        lies = quiet + np.where(np.arange(30)[:, None] >= 20, size, 0.0) * [1.0, -0.5]
-        out = wolf.filter(model, lies, method=method)
+        shifted = quiet + np.where(np.arange(30)[:, None] >= 20, size, 0.0) * [1.0, -0.5]
+        out = wolf.filter(model, shifted, method=method)
         t = np.flatnonzero(out.inflations > 1)[0]
         assert t >= 24  # the fifth of them
         prior, white = out.predicted_covs[t] / out.inflations[t], np.linalg.inv(np.linalg.cholesky(system["R"]))
-        before, after = (white @ (lies[t] - system["H"] @ each[t]) for each in (out.predicted_means, out.means))
+        before, after = (white @ (shifted[t] - system["H"] @ each[t]) for each in (out.predicted_means, out.means))
         assert np.linalg.norm(after) <= np.linalg.norm(before)
         assert np.linalg.norm(before - after) <= np.linalg.norm(before)
         G = white @ system["H"] @ prior @ system["H"].T @ white.T
@@ -161,7 +161,7 @@ def test_an_accepted_jump_goes_no_farther_than_a_kalman_filter(method):
         assert 1.0 < out.inflations[t] <= needed * (1 + 1e-9)
         kalman = KalmanFilter(dim_x=3, dim_z=2)
         kalman.x, kalman.P, kalman.H = out.predicted_means[t], needed * prior, system["H"]
-        kalman.update(lies[t], R=1e-9 * system["R"])  # with a weight of one
+        kalman.update(shifted[t], R=1e-9 * system["R"])  # with a weight of one
         shift, farthest = (np.abs(mean - out.predicted_means[t]) for mean in (out.means[t], kalman.x))
         assert (shift <= 1.01 * farthest + 1e-6 * size).all()
 

@@ -62,7 +62,7 @@ def prepare(kf, model):
     return kf
 
 
-def test_ukf_equals_filterpy_when_its_points_are_drawn_anew(bending):
+def test_ukf_equals_filterpy_when_its_points_are_redrawn(bending):
     """filterpy reuses the points of the prediction in the update; one step from a fresh belief has no such choice."""
     points = JulierSigmaPoints(2, kappa=1.0)
     kf = UnscentedKalmanFilter(

@@ -60,7 +60,7 @@ def test_steps_with_a_key_are_the_filter(kind, ys):
 
 
 @both
-def test_without_a_key_the_door_says_so(kind, ys):
+def test_a_missing_key_raises(kind, ys):
     for attempt in (
         lambda: wolf.filter(LEVEL, ys, method=kind()),
         lambda: wolf.filter_many(LEVEL, ys[None], method=kind()),

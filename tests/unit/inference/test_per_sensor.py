@@ -8,7 +8,7 @@ import wolf
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 FOUR = wolf.LinearModel(PLANE.F, np.repeat(PLANE.H, 2, axis=0), PLANE.Q, 10.0 * np.eye(4), *PLANE.prior)
 EACH = wolf.Adaptive(sensors="each")
-SERIES, STEPS, LASTING = 8, 400, 0.98
+SERIES, STEPS, COEFFICIENT = 8, 400, 0.98
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_intervals_are_no_narrower_than_the_models_where_biases_last(walks):
     states, clean, white = walks
     bias = white.copy()
     for t in range(1, STEPS):  # of the variance of the model
-        bias[:, t] = LASTING * bias[:, t - 1] + np.sqrt(1 - LASTING**2) * white[:, t]
+        bias[:, t] = COEFFICIENT * bias[:, t - 1] + np.sqrt(1 - COEFFICIENT**2) * white[:, t]
     ys = clean + bias + 0.1 * white
     each, plain = (wolf.filter_many(FOUR, ys, method=method, threads=1) for method in (EACH, "KF"))
     assert coverage(each, states) > coverage(plain, states) + 0.05  # without the correction 0.50 of a KF's 0.57

@@ -1,4 +1,4 @@
-"""Bounds: moments are those of SciPy's truncated normal, means stay inside, and all doors give the same."""
+"""Bounds: moments are those of SciPy's truncated normal, means stay inside, and all ways to run return the same."""
 
 import jax
 import numpy as np
@@ -69,7 +69,7 @@ def test_means_stay_inside_and_covariances_stay_definite(inner):
     assert np.all(np.linalg.eigvalsh(out.covs) > 0.0)
 
 
-def test_every_door_gives_the_same():
+def test_every_way_to_run_gives_the_same():
     method = wolf.TruncatedFilter(wolf.WoLF(), lower=[0.0, -np.inf])
     one = wolf.filter(TRACK, FALLING, method=method)
     many = wolf.filter_many(TRACK, np.stack([FALLING, FALLING + 1.0]), method=method)

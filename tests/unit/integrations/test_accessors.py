@@ -73,7 +73,7 @@ def test_frames_are_filtered_and_cleaned(make):
     assert np.flatnonzero(lone["y"].to_numpy() != READINGS).tolist() == BAD
 
 
-def test_mistakes_are_told():
+def test_mistakes_raise():
     with pytest.raises(ValueError, match="forecast adds rows"):
         pd.Series(READINGS).wolf.clean(forecast=3)
     with pytest.raises(ValueError, match="name the column to filter"):

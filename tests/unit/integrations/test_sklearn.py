@@ -87,7 +87,7 @@ def test_it_works_in_a_pipeline_and_keeps_names(readings):
     assert list(pipeline.fit_transform(frame)) == ["a", "b"]
 
 
-def test_wrong_output_is_told(readings):
+def test_wrong_output_raises(readings):
     with pytest.raises(ValueError, match="level"):
         RobustLevel(output="x").fit(readings)
 

@@ -59,7 +59,7 @@ def test_steps_of_other_lengths_are_those_of_the_process():
 
 @pytest.mark.parametrize(("memory", "lowest"), [(0.5, 0.93), (0.9, 0.92)])
 def test_intervals_hold_where_noise_lasts(memory, lowest):
-    """5 % gross outliers; without a memory, told or found, the same method is overconfident."""
+    """5 % gross outliers; without the autocorrelation, given or estimated, the same method is overconfident."""
     rng = np.random.default_rng([3, int(10 * memory)])
     truth = with_ar1_noise(PLANE, memory)
     runs = [wolf.simulate.trajectory(truth, 400, int(k)) for k in rng.integers(1 << 30, size=20)]
@@ -77,13 +77,13 @@ def test_intervals_hold_where_noise_lasts(memory, lowest):
     assert found > missed + 0.05
 
 
-def test_a_run_tells_that_residuals_last():
-    quiet, lasting = (wolf.simulate.trajectory(model, 400, 5) for model in (PLANE, with_ar1_noise(PLANE, 0.9)))
+def test_a_run_reports_autocorrelated_residuals():
+    quiet, correlated = (wolf.simulate.trajectory(model, 400, 5) for model in (PLANE, with_ar1_noise(PLANE, 0.9)))
     for method in ("KF", "WoLF", None):
         assert "positively autocorrelated" not in repr(wolf.filter(PLANE, quiet.measurements, method=method))
-        assert "with_ar1_noise" in repr(wolf.filter(PLANE, lasting.measurements, method=method))
+        assert "with_ar1_noise" in repr(wolf.filter(PLANE, correlated.measurements, method=method))
     assert "as happens with autocorrelated measurement noise" in repr(
-        wolf.filter(PLANE, lasting.measurements, method="Adaptive")
+        wolf.filter(PLANE, correlated.measurements, method="Adaptive")
     )
     restless = wolf.LinearModel(PLANE.F, PLANE.H, 3000 * PLANE.Q, PLANE.R, *PLANE.prior)
     assert "negatively autocorrelated" in repr(wolf.filter(restless, quiet.measurements, method="KF"))
@@ -93,35 +93,35 @@ def test_a_run_tells_that_residuals_last():
 
 
 @pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.01, 1.0)], ids=["plane", "level"])
-def test_the_default_tells_errors_of_a_few_steps_that_it_follows(model):
-    """With a memory of 0.5 it takes half of the noise for dynamics, and residuals hardly last any more."""
-    told = {}
-    for name, truth in (("white", model), ("lasting", with_ar1_noise(model, 0.5))):
+def test_the_default_reports_a_short_autocorrelation_that_it_follows(model):
+    """With a coefficient of 0.5 it attributes half of the noise to the dynamics, and residuals are hardly correlated."""
+    reported = {}
+    for name, truth in (("white", model), ("ar1", with_ar1_noise(model, 0.5))):
         ys = np.stack([wolf.simulate.trajectory(truth, 500, key).measurements for key in range(10)])
         many = wolf.filter_many(model, ys)
-        told[name] = sum("with_ar1_noise" in " ".join(many[i].learned_noise.remarks) for i in range(10))
-    assert told["white"] == 0
-    assert told["lasting"] >= 9
+        reported[name] = sum("with_ar1_noise" in " ".join(many[i].learned_noise.remarks) for i in range(10))
+    assert reported["white"] == 0
+    assert reported["ar1"] >= 9
 
 
 @pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.1, 1.0)], ids=["plane", "level"])
-def test_an_r_that_is_too_large_is_not_told_as_errors_that_last(model):
-    """There is less noise than it says, but no more dynamics."""
+def test_an_r_that_is_too_large_is_not_reported_as_autocorrelated(model):
+    """There is less noise than R, but no more dynamics."""
     ys = np.stack([wolf.simulate.trajectory(model, 500, key).measurements for key in range(10)])
     many = wolf.filter_many(model.scaled(1.0, 10.0), ys)
     laws = [many[i].learned_noise for i in range(10)]
-    assert not any("errors that last" in " ".join(law.remarks) for law in laws)
+    assert not any("autocorrelated" in " ".join(law.remarks) for law in laws)
     assert all(law.dynamics > 5.0 * law.typical for law in laws if law.dynamics > 1.0)
 
 
 @pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.1, 1.0)], ids=["plane", "level"])
 @pytest.mark.parametrize("method", ["KF", "WoLF", "Learned", "Adaptive"])
-def test_of_a_constant_series_no_errors_are_told(model, method):
+def test_a_constant_series_has_no_autocorrelation_report(model, method):
     """Its residuals are those of the first steps, and then none."""
     for steps in (300, 3000):
-        told = repr(wolf.filter(model, np.full((steps, model.obs_dim), 3.0), method=method))
-        assert "errors that last" not in told
-        assert "residuals" not in told.partition("final state")[2]
+        reported = repr(wolf.filter(model, np.full((steps, model.obs_dim), 3.0), method=method))
+        assert "autocorrelated" not in reported
+        assert "residuals" not in reported.partition("final state")[2]
 
 
 @pytest.mark.parametrize(

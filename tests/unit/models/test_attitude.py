@@ -93,7 +93,7 @@ def test_the_bias_is_found_and_errors_are_as_large_as_said():
     assert 0.5 < distance.mean() < 6.0  # 3 in the long run; errors of neighbouring steps go together
 
 
-def test_every_door_gives_the_same():
+def test_every_way_to_run_gives_the_same():
     _, gyro, ys, _ = EXAMPLE["turn"](0)
     out = EXAMPLE["follow"](gyro, ys, "WoLF")
     online = wolf.Online(out.model, "WoLF")

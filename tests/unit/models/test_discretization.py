@@ -59,19 +59,19 @@ def arc(x, time):
 
 
 @pytest.mark.parametrize("backend", ["native", "xla"])
-def test_a_model_of_functions_moves_for_the_time_that_it_is_told(backend):
+def test_a_model_of_functions_moves_by_the_given_time_step(backend):
     begin = np.array([0.0, 0.0, 3.0, 0.0, 0.2])
     turn = wolf.models.coordinated_turn(0.5, 1e-12, 1e-12, 1.0, wolf.Gaussian(begin, 1e-10 * np.eye(5)))
-    online, usual, told = (wolf.Online(turn, "WoLF", backend=backend) for _ in range(3))
+    online, usual, given = (wolf.Online(turn, "WoLF", backend=backend) for _ in range(3))
     for dt in (0.3, 0.0, 2.0):
         online.step(None, dt=dt)
     np.testing.assert_allclose(online.mean, arc(begin, 2.3), rtol=1e-9, atol=1e-9)
     usual.step([1.4, 0.1])
-    told.step([1.4, 0.1], dt=0.5)
-    np.testing.assert_array_equal(usual.mean, told.mean)
-    told.step([2.5, 0.3], Q=4 * turn.dynamics_cov)  # its own time step again
+    given.step([1.4, 0.1], dt=0.5)
+    np.testing.assert_array_equal(usual.mean, given.mean)
+    given.step([2.5, 0.3], Q=4 * turn.dynamics_cov)  # its own time step again
     usual.step([2.5, 0.3], dt=0.5)
-    np.testing.assert_allclose(usual.mean, told.mean, atol=1e-9)
+    np.testing.assert_allclose(usual.mean, given.mean, atol=1e-9)
 
 
 def test_noise_of_a_model_of_functions_grows_with_time():

@@ -162,7 +162,7 @@ def test_chunks_and_the_other_order_of_steps_agree_with_forms_that_do_not_wait(e
 def test_doubt_and_inflation_wait_as_well(outputs, examples):
     xs, ys = examples
     ys = np.repeat(ys, outputs, axis=1)
-    ys[45:] += 40.0  # for good: the vote is won, the covariance inflated
+    ys[45:] += 40.0  # for good: the jump test succeeds, the covariance is inflated
     model = wolf.models.mlp(3, (32,), outputs=outputs, obs_var=0.2, drift_var=1e-4)
 
     def save(state, info):
@@ -271,7 +271,7 @@ def test_noise_can_be_scaled_for_modes_of_a_filter():
         wolf.models.glm(2, families.Poisson()).scaled(1.0, 2.0)
 
 
-def test_new_values_do_not_compile_anew(examples):
+def test_new_values_do_not_recompile(examples):
     xs, ys = examples
     traces, first = [], 0
 

@@ -56,10 +56,10 @@ def test_a_part_by_name_is_the_function_of_that_name(text):
     name, *numbers = text.split(":")
     function, word = getattr(wolf.models, name.replace("-", "_")), grammar.WORDS[name]
     given = values_of(word.parameters)
-    told = dict(zip(word.arguments, map(grammar._number, numbers), strict=False))
+    given = dict(zip(word.arguments, map(grammar._number, numbers), strict=False))
     own = [given[each] for each in word.part.variances]
     free = [each for each in inspect.signature(function).parameters if each not in word.arguments]
-    part = function(**told, **dict(zip(free, own, strict=True)))
+    part = function(**given, **dict(zip(free, own, strict=True)))
     first = [] if "level" in part.roles else [wolf.models.level(given["level_var"])]
     same(wolf.models.make(text, **given), wolf.models.structural(*first, part, obs_var=given["obs_var"]))
 
@@ -190,7 +190,7 @@ def test_one_outlier_at_the_start_does_not_move_the_prior():
         ("ar", "FILE.toml"),
     ],
 )
-def test_mistakes_in_a_name_are_told(text, words):
+def test_mistakes_in_a_name_raise(text, words):
     with pytest.raises(ValueError, match=words):
         registry.parse(text)
 
@@ -203,7 +203,7 @@ def test_mistakes_in_a_name_are_told(text, words):
         ({"obs_var": 1.0, "level_var": 0.1, "dims": 2}, "such as wiener-velocity"),
     ],
 )
-def test_mistakes_in_what_is_given_are_told(given, words):
+def test_mistakes_in_what_is_given_raise(given, words):
     with pytest.raises(ValueError, match=words):
         wolf.models.make("local-level", **given)
 
@@ -253,7 +253,7 @@ def test_a_file_means_what_the_name_means(text, name, tmp_path):
         ("F = [[1.0]]", "lacks H, Q, R, mean, cov"),
     ],
 )
-def test_mistakes_in_a_file_are_told(text, words, tmp_path):
+def test_mistakes_in_a_file_raise(text, words, tmp_path):
     path = Path(tmp_path / "mine.toml")
     path.write_text(text)
     with pytest.raises(ValueError, match=words):

@@ -150,7 +150,7 @@ def test_large_models_are_not_fused(rng):
     jax.tree.map(np.testing.assert_array_equal, fused, run_filter(model, ys, wolf.KF()))
 
 
-def test_door_takes_the_fast_path(ys, monkeypatch):
+def test_filter_takes_the_fast_path(ys, monkeypatch):
     asked = []
 
     def spy(*args, fused=False, **options):

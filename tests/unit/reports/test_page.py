@@ -37,7 +37,7 @@ def make(path, series, **options):
     return path.read_text()
 
 
-def told(text):
+def page_data(text):
     return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)[1])
 
 
@@ -58,7 +58,7 @@ def test_names_are_escaped(tmp_path, series):
 
 
 def test_numbers_are_those_of_the_series(tmp_path, series):
-    picture = told(make(tmp_path / "report.html", series))["pictures"][0]
+    picture = page_data(make(tmp_path / "report.html", series))["pictures"][0]
     mean = np.frombuffer(base64.b64decode(picture["mean"]["data"]), "<f4")
     np.testing.assert_allclose(mean, series[0].mean[:, 0], rtol=1e-6)
     assert sum(picture["counts"]) == picture["measured"] == 599
@@ -88,7 +88,7 @@ def test_hundred_thousand_points_are_under_five_megabytes_and_more_are_thinned(t
     }
     long = dataclasses.replace(series[0], rows=np.arange(size), times=np.arange(size) * 0.37, forecast=None, **spread)
     text = make(tmp_path / "report.html", [long])
-    picture = told(text)["pictures"][0]
+    picture = page_data(text)["pictures"][0]
     assert len(text.encode()) < LARGEST
     assert 0.9 * chart_data.MAX_POINTS < picture["shown"] <= chart_data.MAX_POINTS
     assert f"{picture['shown']:,} of 150,000 rows" in text
@@ -135,11 +135,11 @@ def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, se
     assert "10 rows without a measurement" in text
     assert "local-level: predicts best" in text
     assert "All 1 candidates" in text
-    picture = told(text)["pictures"][0]
+    picture = page_data(text)["pictures"][0]
     assert picture["kinds"] == ["burst", "shift"]
 
 
-def test_checks_are_told_in_words(tmp_path, series):
+def test_checks_are_reported_in_words(tmp_path, series):
     good = {"correlations": [0.01], "unflagged": 500, "inside": 0.95, "bias": 0.0}
     assert summary.residual_findings(good) == []
     assert "intervals are too narrow" in summary.residual_findings(good | {"correlations": [0.7]})[0]
@@ -156,20 +156,20 @@ def test_checks_are_told_in_words(tmp_path, series):
     assert "standard deviation of the noise</span>" not in text
 
 
-def test_noise_that_changes_is_drawn_and_told(tmp_path, series):
+def test_noise_that_changes_is_drawn_and_reported(tmp_path, series):
     rng = np.random.default_rng(1)
     errors = rng.normal(size=(600, 1))
     calm = dataclasses.replace(series[0], standardised=errors.copy(), outlier=np.zeros(600, bool))
     errors[300:450] *= 4.0
     loud = dataclasses.replace(calm, standardised=errors)
     text = make(tmp_path / "report.html", [loud])
-    picture = told(text)["pictures"][0]
+    picture = page_data(text)["pictures"][0]
     noise = np.frombuffer(base64.b64decode(picture["noise"]["size"]["data"]), "<f4")
     assert noise[:200].max() < 1.6 < 3.0 < noise[350:400].min()
     assert re.search(r"around (3|4)\d\d it is \d.\d times its median", text)
     assert "times its median" not in make(tmp_path / "report.html", [calm])
     short = dataclasses.replace(loud, standardised=np.where(np.arange(600) < 200, errors[:, 0], np.nan)[:, None])
-    assert told(make(tmp_path / "report.html", [short]))["pictures"][0]["noise"] is None
+    assert page_data(make(tmp_path / "report.html", [short]))["pictures"][0]["noise"] is None
 
 
 def test_many_series_are_shown_in_little_the_most_troubled_first(tmp_path, series):
@@ -180,7 +180,7 @@ def test_many_series_are_shown_in_little_the_most_troubled_first(tmp_path, serie
     text = make(tmp_path / "report.html", some, failed={"dead": "all 9 values are missing"})
     places = [text.index(words) for words in ("<b>dead</b>", "<b>wild</b>", "<b>calm</b>")]
     assert places == sorted(places)
-    assert [picture["label"] for picture in told(text)["pictures"]] == ["wild", "calm"]
+    assert [picture["label"] for picture in page_data(text)["pictures"]] == ["wild", "calm"]
     assert text.count('role="img" aria-label="calm') == 1
 
 
@@ -188,9 +188,9 @@ def test_a_series_whose_errors_are_alike_is_more_troubled_than_a_calm_one(tmp_pa
     errors = np.random.default_rng(3).normal(size=601)
     calm = dataclasses.replace(series[0], label="calm", outlier=np.zeros(600, bool), standardised=errors[1:, None])
     calm = dataclasses.replace(calm, nis=errors[1:] ** 2)
-    lasting = (0.8 * errors[1:] + 0.8 * errors[:-1])[:, None]
-    text = make(tmp_path / "report.html", [calm, dataclasses.replace(calm, label="lasting", standardised=lasting)])
-    assert text.index("<b>lasting</b>") < text.index("<b>calm</b>")
+    correlated = (0.8 * errors[1:] + 0.8 * errors[:-1])[:, None]
+    text = make(tmp_path / "report.html", [calm, dataclasses.replace(calm, label="correlated", standardised=correlated)])
+    assert text.index("<b>correlated</b>") < text.index("<b>calm</b>")
 
 
 def test_the_shape_of_a_season_is_that_of_the_estimate():
@@ -212,7 +212,7 @@ def test_a_result_in_python_becomes_a_page(tmp_path):
     assert "Of 60 rows" in text
     first = int(np.flatnonzero(out.outliers)[0])
     assert str(days[first]) in text
-    mean = np.frombuffer(base64.b64decode(told(text)["pictures"][1]["mean"]["data"]), "<f4")
+    mean = np.frombuffer(base64.b64decode(page_data(text)["pictures"][1]["mean"]["data"]), "<f4")
     np.testing.assert_allclose(mean, out.means[:, 1], rtol=1e-5)
     wolf.report(wolf.smooth(out), tmp_path / "smooth.html")
     assert "the whole series (smoothed)" in (tmp_path / "smooth.html").read_text()
@@ -232,7 +232,7 @@ def test_a_curved_model_is_seen_through_its_measurement(tmp_path):
     )
     out = wolf.filter(model, np.ones(20))
     wolf.report(out, tmp_path / "curved.html")
-    mean = told((tmp_path / "curved.html").read_text())["pictures"][0]["mean"]
+    mean = page_data((tmp_path / "curved.html").read_text())["pictures"][0]["mean"]
     np.testing.assert_allclose(np.frombuffer(base64.b64decode(mean["data"]), "<f4"), out.means[:, 0] ** 2, rtol=1e-5)
 
 

@@ -141,3 +141,16 @@ def test_errors_say_what_is_expected():
         wolf.ConformalIntervals(rate=2.0)
     with pytest.raises(AttributeError, match="calibrate"):
         wolf.Online(MODEL, "KF").conformal_radius
+
+
+def test_prediction_intervals_are_those_of_the_predicted_measurement():
+    """A Kalman filter of scalars, written out."""
+    out = wolf.filter(MODEL, YS[:30], method="KF")
+    lower, upper = out.prediction_interval(0.9)
+    mean, var = 0.0, float(MODEL.prior.cov[0, 0])
+    for t, y in enumerate(YS[:30]):
+        var += 0.1
+        half = 1.6448536269514722 * np.sqrt(var + 1.0)  # 95 % quantile of the standard normal distribution
+        assert [lower[t, 0], upper[t, 0]] == pytest.approx([mean - half, mean + half], rel=1e-9, abs=1e-9)
+        gain = var / (var + 1.0)
+        mean, var = mean + gain * (y - mean), (1.0 - gain) * var

@@ -84,7 +84,7 @@ def test_levels_of_sensors_are_called_as_they_are():
     assert labels == ["noise of sensor 4, times R", "noise of sensor 1, times R", "dynamics, times Q"]
 
 
-def test_methods_that_learn_nothing_are_told_so(tmp_path):
+def test_methods_that_learn_nothing_have_no_learned_noise(tmp_path):
     out = wolf.filter(MODEL, YS, method="WoLF")
     with pytest.raises(ValueError, match="no levels were kept"):
         wolf.plots.levels(out)
@@ -107,7 +107,7 @@ def test_of_many_series_one_has_to_be_picked(method):
         wolf.filter_many(MODEL, np.stack([YS, YS]), method="WoLF").learned_noise
 
 
-def test_modes_that_learn_each_for_themselves_are_told_as_such():
+def test_modes_that_learn_separately_are_named():
     modes = wolf.methods.make("IMM", filter=wolf.Adaptive())
     with pytest.raises(ValueError, match="each mode of IMM learns the noise for itself"):
         wolf.filter(MODEL, YS[:20], method=modes).learned_noise
@@ -157,6 +157,6 @@ def test_what_all_sensors_say_is_said_once():
     model = wolf.LinearModel([[1.0]], [[1.0], [1.0]], [[1e-4]], np.eye(2), [0.0], [[1.0]])
     rng = np.random.default_rng(1)
     ys = np.cumsum(2.0 * rng.normal(size=(400, 1)), 0) + rng.normal(size=(400, 2))
-    told = [line.strip() for line in repr(wolf.filter(model, ys, method=wolf.Adaptive(sensors="each"))).splitlines()]
-    assert sum(line.startswith("Q is far off") for line in told) == 1
-    assert not any(line.startswith("sensor") and "Q is far off" in line for line in told)
+    lines = [line.strip() for line in repr(wolf.filter(model, ys, method=wolf.Adaptive(sensors="each"))).splitlines()]
+    assert sum(line.startswith("Q is far off") for line in lines) == 1
+    assert not any(line.startswith("sensor") and "Q is far off" in line for line in lines)

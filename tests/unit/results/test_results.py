@@ -194,7 +194,7 @@ def test_what_was_not_kept_is_named_with_the_way_to_keep_it(save):
     assert np.isfinite(out.log_likelihood)
 
 
-def test_arrays_are_declared_and_told_by_hasattr(one):
+def test_arrays_are_declared_and_known_to_hasattr(one):
     assert set(ARRAYS) <= set(dir(one))
     assert all(isinstance(vars(wolf.Filtered)[name], property) for name in ARRAYS)
     short = wolf.filter(TRACK, YS[0], save="means")

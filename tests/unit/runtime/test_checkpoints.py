@@ -89,7 +89,7 @@ def test_what_a_function_reads_of_its_module_belongs_to_it(monkeypatch):
     assert before != fingerprint(calls_steep)
 
 
-def test_functions_of_another_python_are_told_apart_by_name(saved, monkeypatch):
+def test_functions_of_another_python_are_distinguished_by_name(saved, monkeypatch):
     path = saved(model_of(powers))
     monkeypatch.setattr(sys, "version_info", (9, 9, 0))
     assert wolf.Online.load(path, model_of(powers)).t == 2
@@ -112,7 +112,7 @@ def test_every_method_has_one_fingerprint(name):
     assert fingerprint(method) == fingerprint(wolf.methods.make(name)) == fingerprint(from_dict(to_dict(method)))
 
 
-def test_a_checksum_holds_where_that_of_the_container_was_made_anew(saved, tracking):
+def test_a_checksum_holds_where_that_of_the_container_was_recomputed(saved, tracking):
     path = saved(tracking)
     with np.load(path) as file:
         arrays = dict(file)

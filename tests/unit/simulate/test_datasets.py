@@ -24,7 +24,7 @@ def test_series_have_outliers_and_truth(name):
     assert wolf.datasets.path(name).stat().st_size < 60_000
 
 
-def test_unknown_names_are_told():
+def test_unknown_names_raise():
     with pytest.raises(ValueError, match="thermometer"):
         wolf.datasets.load("x")
 
