@@ -17,6 +17,7 @@ from fleet.tests.service.helpers import Server, body, crash, open_service, state
 from wolf_fleet.service import alerts, responses
 from wolf_fleet.service.app import make_app
 from wolf_fleet.service.write_ahead_log import Record
+from wolf_fleet.streaming.sinks import http_endpoint
 
 pytestmark = pytest.mark.thorough
 NOW = 1_795_000_000.0
@@ -80,7 +81,7 @@ def test_a_silent_key_is_an_incident_until_its_next_row(tmp_path, monkeypatch):
     with open_service(tmp_path) as service:
         feed(service, [0.1, 0.3, -0.2] * 5, period=60.0)
         service.since = NOW
-        monkeypatch.setattr("wolf_fleet.service.service.clocks.time", lambda: NOW + 2000.0)
+        monkeypatch.setattr(service, "steady_time", lambda: NOW + 2000.0)
         service.find_silent()
         assert kinds(service) == [("silent", True)]
         service.find_silent()
@@ -90,13 +91,56 @@ def test_a_silent_key_is_an_incident_until_its_next_row(tmp_path, monkeypatch):
         assert kinds(service) == [("silent", False)]
 
 
+def test_a_clock_that_is_set_makes_no_key_silent(tmp_path, monkeypatch):
+    import time as clock
+
+    with open_service(tmp_path) as service:
+        feed(service, [0.1, 0.3, -0.2] * 5, period=60.0)
+        real = clock.time
+        monkeypatch.setattr("wolf_fleet.service.service.clocks.time", lambda: real() + 1e6)
+        service.find_silent()
+        assert kinds(service) == []
+
+
+def test_outliers_that_turn_out_to_be_a_shift_are_one_incident(tmp_path):
+    with open_service(tmp_path) as service:
+        service.incidents.set_targets(["webhook"])
+        feed(service, [0.1, -0.3, 0.2, 0.5, -0.2] * 5)
+        feed(service, [60.1, 59.7, 60.2, 60.5, 59.8], start=25)
+        assert [(each.kind, each.number) for each in service.incidents] in ([("outliers", 1)], [("shift", 1)])
+        feed(service, [60.1, 59.7, 60.2, 60.5, 59.8] * 10, start=30)
+        assert [(each.kind, each.number, each.state) for each in service.incidents] == [("shift", 1, "updated")]
+        assert service.incidents.open[0].confidence > 0.99
+        assert [each.changes for each in service.incidents.undelivered("webhook")] == [2]
+
+
+def test_one_alert_that_is_refused_does_not_hold_up_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(alerts, "POLL_SECONDS", 0.02)
+    program = tmp_path / "notify.py"
+    got = tmp_path / "got"
+    program.write_text(
+        "import json, sys; facts = json.load(sys.stdin)\n"
+        f"if facts['key'] == 'bad': sys.exit(1)\nopen({str(got)!r}, 'a').write(facts['key'])"
+    )
+    with open_service(tmp_path / "state") as service:
+        for key in ("bad", "good"):
+            feed(service, [None] * 30, key=key)
+        sender = alerts.AlertSender(service, None, f"{sys.executable} {program}")
+        wait_for(lambda: got.exists() and got.read_text() == "good")
+        assert "exit code 1" in sender.error
+        wait_for(lambda: service.incidents.num_undelivered == 1)
+        sender.close()
+
+
 def test_a_muted_key_alerts_nobody(tmp_path):
     with open_service(tmp_path) as service:
         feed(service, [0.1, -0.3, 0.2, 0.5, -0.2] * 4)
         service.mute("a", 1e9)
         feed(service, [90.0, 0.1, 90.0], start=20)
         assert service.incidents.open[0].acknowledged
-        assert service.incidents.undelivered() == []
+        service.incidents.set_targets(["webhook", "sink"])
+        assert service.incidents.undelivered("webhook") == []
+        assert len(service.incidents.undelivered("sink")) == 1
         with pytest.raises(KeyError, match="no key 'b'"):
             service.mute("b", 10.0)
 
@@ -117,7 +161,7 @@ class Receiver:
                 if failures < 0:
                     outer.received.append(json.loads(text))
                     digest = hmac.new(SECRET.encode(), text, hashlib.sha256).hexdigest()
-                    outer.signed.append(self.headers[alerts.SIGNATURE] == f"sha256={digest}")
+                    outer.signed.append(self.headers[http_endpoint.SIGNATURE] == f"sha256={digest}")
 
             def log_message(self, *_):
                 pass
@@ -144,7 +188,7 @@ def test_alerts_are_signed_repeated_until_delivered_and_sent_after_a_restart(tmp
     first = hook.received[0]
     assert (first["key"], first["kind"], first["state"], first["incident"]) == ("a", "outliers", "open", 1)
     assert "outliers in the last 20 rows" in first["reason"]
-    wait_for(lambda: not service.incidents.undelivered())
+    wait_for(lambda: not service.incidents.num_undelivered)
     sender.close()
     feed(service, [0.1, -0.3, 0.2, 0.5, -0.2] * 5, start=23)  # it closes while nothing can be sent
     crash(service)

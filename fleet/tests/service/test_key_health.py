@@ -18,7 +18,7 @@ def test_counts_match_a_direct_computation(batches):
     health, whole = KeyHealth(1), []
     for at, batch in enumerate(batches):
         if batch:
-            health.add([f"k{key}" for key, *_ in batch], make_rows(batch), float(at), False)
+            health.add([f"k{key}" for key, *_ in batch], make_rows(batch), float(at), float(at), False)
         whole += batch
     for key in {key for key, *_ in whole}:
         place, mine = health.index(f"k{key}"), [(v, flag) for k, v, flag in whole if k == key]
@@ -29,7 +29,7 @@ def test_counts_match_a_direct_computation(batches):
         assert (health.run[place], health.longest[place]) == (run, max(runs, default=0))
         assert (health.repeats[place], health.runs[place]) == (sum(runs) + run, sum(r > 0 for r in [*runs, run]))
     again = KeyHealth(1)
-    again.unpack(health.pack())
+    again.unpack(health.pack(), np.inf)
     assert again.keys == health.keys
     for one, other in zip(health.assess(9.0, 0.0)[1].values(), again.assess(9.0, 0.0)[1].values(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -42,7 +42,7 @@ def test_stuck_keys_are_found_as_in_whole_series(digits):
     values[200:230] = values[200]
     health, called = KeyHealth(1), []
     for at, v in enumerate(values):
-        health.add(["a"], make_rows([(0, v, False)]), float(at), False)
+        health.add(["a"], make_rows([(0, v, False)]), float(at), float(at), False)
         called.append(bool(health.stuck()[0]))
     assert not any(called[:200])
     assert called[229] == stuck_rows(values[:230])[-1] == True  # noqa: E712
@@ -52,8 +52,8 @@ def test_stuck_keys_are_found_as_in_whole_series(digits):
 def test_silent_keys_are_found_but_not_irregular_ones():
     health = KeyHealth(1)
     for at in range(0, 600, 60):
-        health.add(["steady"], make_rows([(0, at, False)]), float(at), False)
-    health.add(["once"], make_rows([(0, 1, False)]), 540.0, False)
+        health.add(["steady"], make_rows([(0, at, False)]), float(at), float(at), False)
+    health.add(["once"], make_rows([(0, 1, False)]), 540.0, 540.0, False)
     assert health.silent(700.0, 0.0).tolist() == [False, False]
     assert health.silent(900.0, 0.0).tolist() == [True, False]
     assert health.silent(900.0, 800.0).tolist() == [False, False]  # the service was not there to hear

@@ -41,3 +41,31 @@ def filter_in_batches(rows, ends):
     whole = some[0].join(some[1:])
     counts = pipeline.summary(0)
     return (whole.rows.keys, counts.late, counts.repeated), whole.rows.times, whole.stepped.mean
+
+
+NOW = 1_795_000_000.0
+
+
+@pytest.mark.parametrize("unit", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("cuts", [[], [1], [1, 2, 3]])
+@pytest.mark.parametrize("position", [0, 3])
+def test_a_row_in_another_unit_makes_no_other_row_late(unit, cuts, position):
+    times = NOW + np.arange(8.0)
+    times[position] *= unit
+    keys = ["a", "b", "c", "d", "b", "c", "d", "e"]
+    pipeline = Pipeline(wolf.Bank(LEVEL), make_columns("id", "v", "t"), 2.0, 1.0, 0.95, idle_timeout=60.0)
+    for some in np.split(np.arange(8), cuts):
+        pipeline.process(RowBatch(keys, times, np.zeros((8, 1))).take(some), NOW)
+    pipeline.flush()
+    counts = pipeline.summary(0)
+    assert (counts.rows, counts.late) == (8, 0)
+    assert counts.used + counts.ahead == 8
+    assert counts.ahead == (position > 0)
+
+
+def test_a_count_of_steps_is_not_taken_for_a_time():
+    pipeline = Pipeline(wolf.Bank(LEVEL), make_columns("id", "v", "t"), 2.0, 1.0, 0.95, idle_timeout=60.0)
+    rows = RowBatch(["a", "b", "a", "b"], np.array([1.0, 1.0, NOW * 1e3, 2.0]), np.zeros((4, 1)))
+    pipeline.process(rows, NOW)
+    pipeline.flush()
+    assert (pipeline.counts.used, pipeline.counts.ahead) == (3, 1)

@@ -115,6 +115,14 @@ def keyed_options(command: Command) -> Command:
                 is_flag=True,
                 help="Start with what is intact although files of the state are damaged or missing.",
             ),
+            click.option(
+                "--sink",
+                "sinks",
+                multiple=True,
+                metavar="ADDRESS",
+                help="Where the rows of each commit are sent too: kafka://, nats://, redis://, mqtt://, https://, "
+                "sqlite://, duckdb:// or postgresql://; may be repeated.",
+            ),
             LEVEL_OPTION,
             click.option(
                 "--batch-rows", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows per commit."
@@ -209,6 +217,7 @@ def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, *
 @click.option("--alert-url", help="Webhook that gets each incident as JSON when it opens and when it closes.")
 @click.option("--alert-command", help="Program that gets each incident as JSON on standard input.")
 @click.option("--alert-secret-file", help="File with the key that signs the body of the webhook (HMAC-SHA256).")
+@click.option("--incident-sink", metavar="ADDRESS", help="Where each incident is sent too; addresses as of --sink.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def serve(quiet: bool, **options: Any) -> None:
     """Filter measurements that arrive by HTTP, and show the health of all keys on a live page.

@@ -1,98 +1,146 @@
-"""Alerts: each incident that opens or closes is sent to a webhook or given to a command, at least once.
+"""Alerts: each incident that opens, changes its kind or closes is sent to its targets, at least once to each.
 
-An alert is repeated until it is delivered, with growing pauses, and after a restart too. Because a process may end
-between the delivery and the commit that records it, a receiver may see an alert twice: number and state of the incident
-identify it.
+A target is a webhook, a command or a sink. An alert is repeated until it is delivered, with growing pauses, and after
+a restart too; an alert that a target rejects does not hold up the others. Because a process may end between the
+delivery and the commit that records it, a receiver may see an alert twice: number, state and kind identify it.
 """
 
-import hashlib
-import hmac
 import json
 import shlex
 import subprocess
 import threading
 import time as clocks
-import urllib.request
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from wolf_fleet.service.incidents import SINK
 from wolf_fleet.service.responses import incident_facts
 from wolf_fleet.service.service import Service
 from wolf_fleet.streaming.row_parser import JsonObject
+from wolf_fleet.streaming.sinks import check_address, open_sink
+from wolf_fleet.streaming.sinks.base import Sink, incident_id
+from wolf_fleet.streaming.sinks.http_endpoint import post
 
-POLL_SECONDS = 0.5  # between two looks for new incidents
+POLL_SECONDS = 0.25  # between two looks for new incidents
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 300.0  # after a failed delivery
 TIMEOUT_SECONDS = 10.0  # of a webhook or a command
-SIGNATURE = "X-Wolf-Signature"
+WEBHOOK, COMMAND = "webhook", "command"
 
 
 class AlertSender:
-    """Thread that delivers the alerts of a service.
+    """Threads that deliver the alerts of a service, one for each target.
 
     Args:
         service: whose incidents are reported.
         url: of a webhook, which gets a POST with the incident as JSON. Any answer below 300 is a delivery.
         command: program with arguments, which gets the incident as JSON on standard input. Exit code 0 is a delivery.
         secret: key of the signature `sha256=HEX` of the body, in the header X-Wolf-Signature; default: no signature.
+        sink: address of a sink of incidents, which gets those of muted keys too.
     """
 
-    def __init__(self, service: Service, url: str | None, command: str | None, secret: str | None = None):
-        check(url, command)
-        self.service, self.url, self.secret = service, url, secret
-        self.command = None if command is None else shlex.split(command)
-        self.error = ""  # of the last delivery, for /health
+    def __init__(
+        self,
+        service: Service,
+        url: str | None,
+        command: str | None,
+        secret: str | None = None,
+        sink: str | None = None,
+    ):
+        check(url, command, sink)
+        self._service, self._sink_address, self._sink = service, sink, None
+        self.errors: dict[str, str] = {}  # of the last delivery to each target, for /health
+        targets: dict[str, Callable[[JsonObject], None]] = {}
+        if url is not None:
+            targets[WEBHOOK] = lambda facts: _post(url, facts, secret)
+        if command is not None:
+            targets[COMMAND] = lambda facts: _run(shlex.split(command), facts)
+        if sink is not None:
+            targets[SINK] = self._write
+        with service.lock:
+            if service.incidents.set_targets(list(targets)):
+                service.commit()  # or a crash would make them new again, without the incidents that close meanwhile
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="wolf-alerts", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._loop, args=(name, deliver), name=f"wolf-{name}", daemon=True)
+            for name, deliver in targets.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def error(self) -> str:
+        """The first error of a target; empty if all are well."""
+        return next((error for error in self.errors.values() if error), "")
 
     def close(self) -> None:
         """Stop; what is not delivered is sent after the next start."""
         self._stop.set()
-        self._thread.join(TIMEOUT_SECONDS)
+        for thread in self._threads:
+            thread.join(TIMEOUT_SECONDS)
+        if self._sink is not None:
+            self._sink.close()
 
-    def _run(self) -> None:
-        pause = FIRST_PAUSE_SECONDS
+    def _loop(self, target: str, deliver: Callable[[JsonObject], None]) -> None:
+        """Deliver; after a failure an alert waits twice as long as before, and those of other incidents go on."""
+        waits: dict[int, tuple[float, float]] = {}  # by incident: not before, pause
         while not self._stop.wait(POLL_SECONDS):
-            for number, changes, facts in self._pending():
+            for number, changes, facts in self._pending(target):
+                not_before, pause = waits.get(number, (0.0, FIRST_PAUSE_SECONDS))
+                if clocks.monotonic() < not_before:
+                    continue
                 try:
-                    self._deliver(facts)
+                    deliver(facts)
                 except Exception as error:
-                    self.error = f"alert of incident {number} was not delivered ({type(error).__name__}: {error})"
-                    self._stop.wait(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-                    break
-                self.error, pause = "", FIRST_PAUSE_SECONDS
-                self._mark(number, changes)
-
-    def _pending(self) -> list[tuple[int, int, JsonObject]]:
-        with self.service.lock:
-            waiting = self.service.incidents.undelivered()
-            return [(each.number, each.changes, incident_facts(self.service, each)) for each in waiting]
-
-    def _mark(self, number: int, changes: int) -> None:
-        with self.service.lock:
-            for each in self.service.incidents:
-                if each.number == number:
-                    each.alerts = changes
+                    words = f"the alert of incident {number} was not delivered to the {target}"
+                    self.errors[target] = f"{words} ({type(error).__name__}: {error})"
+                    waits[number] = clocks.monotonic() + pause, min(2 * pause, LONGEST_PAUSE_SECONDS)
+                    if isinstance(error, TimeoutError):
+                        break
+                    continue
+                waits.pop(number, None)
+                self.errors[target] = "" if not waits else self.errors.get(target, "")
+                with self._service.lock:
+                    self._service.incidents.delivered(number, target, changes)
+                if self._stop.is_set():
                     return
 
-    def _deliver(self, facts: JsonObject) -> None:
-        body = json.dumps(facts | {"sent": clocks.time()}).encode()
-        if self.url is not None:
-            headers = {"Content-Type": "application/json", "User-Agent": "wolf-fleet"}
-            if self.secret is not None:
-                headers[SIGNATURE] = f"sha256={hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()}"
-            request = urllib.request.Request(self.url, body, headers)
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-                answer.read(1)
-        if self.command is not None:
-            done = subprocess.run(self.command, input=body, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
-            if done.returncode:
-                raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-200:].decode(errors='replace')}")
+    def _pending(self, target: str) -> list[tuple[int, int, JsonObject]]:
+        with self._service.lock:
+            waiting = self._service.incidents.undelivered(target)
+            return [(each.number, each.changes, incident_facts(self._service, each)) for each in waiting]
+
+    def _write(self, facts: JsonObject) -> None:
+        if self._sink is None:
+            assert self._sink_address is not None
+            self._sink = open_sink(self._sink_address, self._service.writer + "-incidents")
+        sink: Sink = self._sink
+        try:
+            sink.write_incident(facts)
+        except BaseException:
+            self._sink = None
+            sink.close()
+            raise
 
 
-def check(url: str | None, command: str | None) -> None:
+def _post(url: str, facts: JsonObject, secret: str | None) -> None:
+    post(url, _encode(facts), incident_id(facts), secret, TIMEOUT_SECONDS)
+
+
+def _run(command: list[str], facts: JsonObject) -> None:
+    done = subprocess.run(command, input=_encode(facts), capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+    if done.returncode:
+        raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-200:].decode(errors='replace')}")
+
+
+def _encode(facts: JsonObject) -> bytes:
+    return json.dumps(facts | {"sent": clocks.time()}).encode()
+
+
+def check(url: str | None, command: str | None, sink: str | None = None) -> None:
     """Raise a `ValueError` for an address or a command that cannot be used."""
     if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         raise ValueError(f"alert_url must be an address as https://example.org/hook; got {url!r}")
     if command is not None and not shlex.split(command):
         raise ValueError("alert_command must name a program; got nothing")
+    if sink is not None:
+        check_address(sink)

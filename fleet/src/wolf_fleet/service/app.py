@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time as clocks
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -24,6 +24,8 @@ from wolf_fleet.service.service import Service
 from wolf_fleet.service.worker import ENDED, QueueFull, Worker
 from wolf_fleet.service.write_ahead_log import Record
 from wolf_fleet.streaming.row_parser import JsonObject
+from wolf_fleet.streaming.sinks import check_address
+from wolf_fleet.streaming.sinks.delivery import SinkThread
 
 NumberT = TypeVar("NumberT", int, float)
 
@@ -33,10 +35,12 @@ MAX_OPEN_PAGES = 100
 PAGE_ROWS = 500  # rows of a key on the page
 WRONG_TOKEN_DELAY_SECONDS = 0.5
 MAX_READ_SECONDS = 30.0  # until the body of a request must be complete
+MAX_BYTES_IN_FLIGHT = 256_000_000  # of bodies that are read or wait; further requests are rejected
+RETRY = {"Retry-After": "1"}
 SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer"}
 NO_CONTENT = "default-src 'none'; frame-ancestors 'none'"  # content security policy of everything but the page
 Endpoint = Callable[[Request], Awaitable[Response]]
-AlertOptions = tuple[str | None, str | None, str | None]  # webhook, command and key of the signature
+AlertOptions = tuple[str | None, str | None, str | None, str | None]  # webhook, command, key of the signature, sink
 
 
 def make_app(
@@ -47,6 +51,8 @@ def make_app(
     alert_url: str | None = None,
     alert_command: str | None = None,
     alert_secret: str | None = None,
+    incident_sink: str | None = None,
+    sinks: Sequence[str] = (),
 ) -> Starlette:
     """Create the ASGI application of a service, for `uvicorn` or another server with one process per state folder.
 
@@ -57,16 +63,30 @@ def make_app(
         alert_url: webhook for incidents; see `alerts.AlertSender`.
         alert_command: program for incidents.
         alert_secret: key of the signature of alerts.
+        incident_sink: address of a sink of incidents.
+        sinks: addresses where the rows of each commit are sent too.
     """
-    alerts.check(alert_url, alert_command)
-    return _Application(service, token, max_body_bytes, (alert_url, alert_command, alert_secret)).app
+    alerts.check(alert_url, alert_command, incident_sink)
+    for address in sinks:
+        check_address(address)
+    alert_options = (alert_url, alert_command, alert_secret, incident_sink)
+    return _Application(service, token, max_body_bytes, alert_options, sinks).app
 
 
 class _Application:
     """Routes and their shared state."""
 
-    def __init__(self, service: Service, token: str | None, max_body_bytes: int, alert_options: AlertOptions):
+    def __init__(
+        self,
+        service: Service,
+        token: str | None,
+        max_body_bytes: int,
+        alert_options: AlertOptions,
+        sinks: Sequence[str],
+    ):
         self.alert_options, self.alerts = alert_options, None
+        self.deliveries, self.senders = [service.deliver_to(address) for address in sinks], list[SinkThread]()
+        self.bytes_in_flight = 0
         self.service, self.auth, self.max_body_bytes = service, Authenticator(token), max_body_bytes
         self.timings, self.num_pages = prometheus.RequestTimings(), 0
         self.status: tuple[float, int, str] = (0.0, -1, "")  # when it was computed, version, JSON
@@ -93,8 +113,10 @@ class _Application:
     @asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
         self.worker = Worker(self.service)
-        if self.alert_options[0] or self.alert_options[1]:
-            self.alerts = alerts.AlertSender(self.service, *self.alert_options)
+        url, command, secret, sink = self.alert_options
+        if url or command or sink:
+            self.alerts = alerts.AlertSender(self.service, url, command, secret, sink)
+        self.senders = [SinkThread(each) for each in self.deliveries]
         try:
             yield
         finally:
@@ -102,6 +124,8 @@ class _Application:
                 await run_in_threadpool(self.alerts.close)
             await run_in_threadpool(self.worker.close)
             await run_in_threadpool(self.service.close)
+            for each in self.senders:
+                await run_in_threadpool(each.close)
 
     def _guard(self, endpoint: Endpoint, permitted: Callable[[Request], bool] | None = None) -> Endpoint:
         """Wrap an endpoint: reject requests without permission, and convert exceptions to error responses."""
@@ -148,7 +172,24 @@ class _Application:
         if len(request_id) > MAX_ID_LENGTH:
             words = f"Idempotency-Key must have at most {MAX_ID_LENGTH} characters; got {len(request_id):,}"
             raise HTTPException(400, words)
-        record = Record(request_id, format, clocks.time(), await self._read(request))
+        async with self._room(request):
+            record = Record(request_id, format, clocks.time(), await self._read(request))
+            return await self._apply(request, record)
+
+    @asynccontextmanager
+    async def _room(self, request: Request) -> AsyncIterator[None]:
+        """Reserve memory for a body until it is answered, or reject the request."""
+        stated = request.headers.get("content-length", str(self.max_body_bytes))
+        size = min(int(stated), self.max_body_bytes) if stated.isdigit() else self.max_body_bytes
+        if self.bytes_in_flight and self.bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
+            raise HTTPException(503, "too many bytes of requests are waiting; try again in a second", RETRY)
+        self.bytes_in_flight += size
+        try:
+            yield
+        finally:
+            self.bytes_in_flight -= size
+
+    async def _apply(self, request: Request, record: Record) -> Response:
         try:
             answer = await asyncio.wrap_future(self.worker.post(record))
         except IdempotencyConflict as error:
@@ -156,7 +197,7 @@ class _Application:
         except ValueError as error:
             raise HTTPException(400, str(error)) from None
         except QueueFull as error:
-            raise HTTPException(503, str(error), {"Retry-After": "1"}) from None
+            raise HTTPException(503, str(error), RETRY) from None
         except OSError as error:
             raise HTTPException(503, str(error)) from None
         results = request.query_params.get("results") in ("1", "true")
@@ -243,7 +284,8 @@ class _Application:
     async def health(self, request: Request) -> Response:
         """Return whether rows are accepted; contains no measurements and needs no token."""
         broken = self.service.broken or ("" if self.worker.alive else ENDED)
-        warning = self.service.warning or ("" if self.alerts is None else self.alerts.error)
+        errors = [self.service.warning, "" if self.alerts is None else self.alerts.error]
+        warning = next((error for error in [*errors, *(each.error for each in self.senders)] if error), "")
         status = "broken" if broken else "warning" if warning else "ok"
         facts = {"status": status, "message": broken or warning, "version": package_version()}
         return JSONResponse(facts, 503 if broken else 200)

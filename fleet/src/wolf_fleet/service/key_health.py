@@ -65,13 +65,14 @@ class KeyHealth:
             raise AttributeError(name)
         return self._arrays[name][: len(self.keys)]
 
-    def add(self, keys: list[str], rows: RowView, at: float, timed: bool) -> np.ndarray:
+    def add(self, keys: list[str], rows: RowView, at: float, arrived: float, timed: bool) -> np.ndarray:
         """Add filtered rows, in order.
 
         Args:
             keys: of the rows, (n,).
             rows: n rows.
-            at: time of arrival.
+            at: time of arrival, by the clock.
+            arrived: the same by a clock that is never set, for silence.
             timed: whether the times of the rows are dates or seconds since 1970. The usual interval of a key is then
                 the time between its rows, so that a backfill, whose rows arrive at once, does not change it.
 
@@ -87,7 +88,7 @@ class KeyHealth:
             self._find_shifts(where, flagged[some], rows.means[some], rows.half_widths[some])
         present, counts = np.unique(indices, return_counts=True)
         self.stamps[present] += counts if timed else 1
-        self.last[present] = at
+        self.last[present] = arrived
         times = rows.times if timed else np.full(len(keys), at)
         np.fmin.at(self._arrays["begun"], indices, times)
         np.fmax.at(self._arrays["ended"], indices, times)
@@ -211,12 +212,13 @@ class KeyHealth:
         names = {f"health_{name}": array for name, array in key_index.pack(self.keys).items()}
         return names | {f"health_{name}": self._arrays[name][: len(self.keys)] for name in FIELDS}
 
-    def unpack(self, arrays: dict[str, np.ndarray]) -> None:
-        """Load the result of `pack`."""
+    def unpack(self, arrays: dict[str, np.ndarray], now: float) -> None:
+        """Load the result of `pack`; no row has arrived after now, even if the clock was set back since."""
         named = {name: arrays[f"health_{name}"] for name in ("key_text", "key_ends", "key_integers")}
         self._grow(dict.fromkeys(str(key) for key in key_index.unpack(named)))
         for name in FIELDS:
             self._arrays[name][: len(self.keys)] = arrays[f"health_{name}"]
+        self._arrays["last"][: len(self.keys)] = np.fmin(self.last, now)
 
 
 def _shift(bits: np.ndarray, fresh: np.ndarray) -> np.ndarray:

@@ -47,13 +47,17 @@ class OutputParts:
             self._fresh = [pyarrow.concat_tables(self._fresh).combine_chunks()]
         self.rows += table.num_rows
 
-    def next_part(self) -> tuple["pa.Table", int]:
-        """Return the table of the next part, or None, and the number of old parts to delete with it."""
+    def next_part(self, max_drop: float) -> tuple["pa.Table", int]:
+        """Return the table of the next part, or None, and the number of old parts to delete with it.
+
+        Args:
+            max_drop: parts that may be deleted, because all sinks have them.
+        """
         import pyarrow
 
         lengths = [*self._lengths, *([self.rows] if self._fresh else [])]
         drop = 0
-        while not self._retain and sum(lengths[drop + 1 :]) >= self._history_rows:
+        while not self._retain and drop < max_drop and sum(lengths[drop + 1 :]) >= self._history_rows:
             drop += 1
         return pyarrow.concat_tables(self._fresh) if self._fresh else None, drop
 

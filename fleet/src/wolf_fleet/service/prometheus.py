@@ -67,9 +67,9 @@ def text(service: Service, timings: RequestTimings) -> str:
     lines += ["# TYPE wolf_open_incidents gauge"]
     with service.lock:
         kinds = Counter(each.kind for each in service.incidents.open if not each.acknowledged)
-        delivered = sum(1 for _ in service.incidents.undelivered())
+        undelivered = service.incidents.num_undelivered
     lines += [f'wolf_open_incidents{{kind="{kind}"}} {kinds[kind]}' for kind in KINDS]
-    lines += _metric("wolf_undelivered_alerts", "gauge", "Incidents whose alert was not delivered.", delivered)
+    lines += _metric("wolf_undelivered_alerts", "gauge", "Incidents whose alert was not delivered.", undelivered)
     lines += [f"# HELP wolf_key_score Score of the {MAX_KEY_SERIES} worst keys.", "# TYPE wolf_key_score gauge"]
     worst = status["worst"][:MAX_KEY_SERIES]
     lines += [f'wolf_key_score{{key="{_escape(row["key"])}"}} {row["score"]:.4g}' for row in worst]

@@ -181,7 +181,7 @@ def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_
         names: keys to return; default: those with a positive score, the worst first.
         limit: largest number of keys.
     """
-    now = clocks.time()
+    now = service.steady_time()
     with service.lock:
         health = service.health
         score, problems = health.assess(now, service.since)
@@ -198,12 +198,13 @@ def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_
 
 
 def incident_facts(service: Service, incident: Incident) -> JsonObject:
-    """Convert an incident to a dictionary: number, key, kind, state, start, end, severity, reason, acknowledged."""
+    """Convert an incident to a dictionary: number, key, kind, state, start, end, severity and so on."""
     facts: JsonObject = {"incident": incident.number, "key": incident.key, "kind": incident.kind}
-    facts["state"] = "open" if incident.end is None else "closed"
+    facts["state"] = incident.state
     facts["start"] = format_time(service, incident.start)
     facts["end"] = None if incident.end is None else format_time(service, incident.end)
-    facts |= {"severity": finite(incident.severity), "reason": incident.reason}
+    facts |= {"severity": finite(incident.severity), "confidence": round(incident.confidence, 6)}
+    facts["reason"] = incident.reason
     return facts | {"acknowledged": incident.acknowledged}
 
 
@@ -255,7 +256,7 @@ def fleet(service: Service) -> JsonObject:
     now = clocks.time()
     with service.lock:
         counts = service.counts
-        _, problems = service.health.assess(now, service.since)
+        _, problems = service.health.assess(service.steady_time(), service.since)
         totals = {name: int(problems[name].sum()) for name in ("any", "stuck", "silent", "blank")}
         latest = [(flag.number, row_facts(service, flag.key, flag.row, 0)) for flag in service.latest]
         worst, open_incidents = keys(service), incidents(service, only_open=True)

@@ -48,6 +48,8 @@ def serve(
     alert_url: str | None = None,
     alert_command: str | None = None,
     alert_secret: str | None = None,
+    incident_sink: str | None = None,
+    sinks: Sequence[str] = (),
     on_start: Callable[[str], None] | None = None,
     log_level: str = "warning",
 ) -> None:
@@ -78,6 +80,8 @@ def serve(
         alert_url: webhook that gets each incident as JSON when it opens and when it closes, at least once.
         alert_command: program with arguments that gets it on standard input.
         alert_secret: key of the signature of the webhook's body, in the header X-Wolf-Signature.
+        incident_sink: address of a sink of incidents; see `wolf_fleet.streaming.sinks`.
+        sinks: addresses where the rows of each commit are sent too.
         on_start: called with the address once the server listens.
         log_level: of uvicorn.
     """
@@ -89,7 +93,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{MISSING} ({error})") from error
     auth.check_host(host, token)
-    alerts.check(alert_url, alert_command)
+    alerts.check(alert_url, alert_command, incident_sink)
     options: dict[str, Any] = {"allowed_lateness": allowed_lateness, "step": step, "idle_timeout": idle_timeout}
     options |= {"level": level, "out": out, "batch_rows": batch_rows, "commit_interval": commit_interval}
     options |= {"history_rows": history_rows, "max_keys": max_keys, "max_ahead": max_ahead, "recover": recover}
@@ -103,6 +107,8 @@ def serve(
         alert_url=alert_url,
         alert_command=alert_command,
         alert_secret=alert_secret,
+        incident_sink=incident_sink,
+        sinks=sinks,
     )
     limits: dict[str, Any] = {"http": LimitedProtocol, "timeout_graceful_shutdown": SHUTDOWN_SECONDS}
     config = uvicorn.Config(app, log_level=log_level, access_log=False, **limits)

@@ -30,6 +30,7 @@ from wolf_fleet.streaming import future_rows
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
 from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
+from wolf_fleet.streaming.sinks.delivery import PartDelivery
 
 BATCH_ROWS = 100_000  # rows per commit
 COMMIT_SECONDS = 60.0  # after which rows are committed if fewer have arrived; until then the log has them
@@ -114,11 +115,13 @@ class Service:
         self.level, self.batch_rows, self.commit_interval = level, batch_rows, commit_interval
         self.max_keys = max_keys
         self.lock, self.since, self.version = RLock(), clocks.time(), 0
+        self._started, self._is_replaying = clocks.monotonic(), True
         num_values = len(self.columns.values)
         self.recent_rows, self.health = RecentRows(history_rows, num_values), KeyHealth(num_values)
         self.incidents = IncidentLog()
         self.responses, self.num_flags = IdempotencyStore(), 0
         self.latest = deque[FlaggedRow](maxlen=MAX_LATEST_OUTLIERS)
+        self.deliveries: list[PartDelivery] = []
         self._closed, self.is_dated = False, time is None  # whether times are dates or seconds since 1970
         self.broken, self.warning = "", ""  # why no rows are accepted any more; what needs attention
         self._parts = OutputParts(self.columns, history_rows, retain=out is not None)
@@ -160,6 +163,22 @@ class Service:
             self._journal.close()
         self._checkpoint.close()
 
+    def deliver_to(self, address: str) -> PartDelivery:
+        """Return the delivery of committed rows to a sink; parts are kept until it has them."""
+        delivery = PartDelivery(address, self._checkpoint.state, self.writer, self.columns.key, self._committed_parts)
+        with self.lock:
+            self.deliveries.append(delivery)
+        return delivery
+
+    def _committed_parts(self) -> list[tuple[int, Path]]:
+        with self.lock:
+            return self._checkpoint.numbered_parts
+
+    @property
+    def writer(self) -> str:
+        """Identity of the state folder, by which sinks know what they have."""
+        return str(self._checkpoint.manifest["id"])
+
     @property
     def losses(self) -> list[str]:
         """What was damaged or missing at a start with `recover`."""
@@ -172,7 +191,7 @@ class Service:
         pipeline.resume(checkpoint.restore(pipeline.bank, len(self.columns.values)), checkpoint.manifest)
         extra = checkpoint.extra_arrays()
         if extra:
-            self.health.unpack(extra)
+            self.health.unpack(extra, self.since)
             self.incidents.unpack(extra)
             self.responses.unpack(extra)
         for keys, rows in self._parts.recall(checkpoint.parts):
@@ -180,6 +199,7 @@ class Service:
             self.is_dated = self.columns.time is None or self._is_timed(rows.times, self.since)
         if checkpoint.manifest["epoch"]:
             self._replay()
+        self._is_replaying = False
         if self._journal is None or self.losses:
             self.commit()
         self._delete_old_journals()
@@ -306,8 +326,12 @@ class Service:
         rows = make_view(filtered, self.pipeline.num_deviations, at, self.columns.time is not None)
         self._parts.add(self.pipeline.table(filtered), at)
         self.is_dated = self.columns.time is None or self._is_timed(rows.times, at)
-        present = self.health.add(filtered.rows.keys, rows, at, self.is_dated and self.columns.time is not None)
-        self.incidents.update(self.health, present, at, self.since)
+        # What the clock was set by since the start is not time that has passed.
+        arrived = min(at, self.since) if self._is_replaying else at - (clocks.time() - self.steady_time())
+        present = self.health.add(
+            filtered.rows.keys, rows, at, arrived, self.is_dated and self.columns.time is not None
+        )
+        self.incidents.update(self.health, present, arrived, self.since)
         self._remember(filtered.rows.keys, rows)
         return rows
 
@@ -315,10 +339,14 @@ class Service:
         """Return whether the times of rows are dates or seconds since 1970."""
         return bool(self.pipeline.dated) or bool(abs(times[-1] - at) < future_rows.UNIX_TIME_SECONDS)
 
+    def steady_time(self) -> float:
+        """Return the time since 1970 by the clock at the start, and from then on by one that is never set."""
+        return self.since + (clocks.monotonic() - self._started)
+
     def find_silent(self) -> None:
         """Open incidents of keys from which no row has come for several usual intervals."""
         with self.lock:
-            now = clocks.time()
+            now = self.steady_time()
             silent = np.flatnonzero(self.health.silent(now, self.since))
             if len(silent):
                 self.incidents.update(self.health, silent, now, self.since)
@@ -336,7 +364,9 @@ class Service:
         with self.lock:
             if self.health.index(key) < 0:
                 raise KeyError(f"there is no key {key!r}")
-            self.incidents.mute(key, clocks.time() + validation.positive_number("seconds", seconds))
+            if not 0 <= validation.number("seconds", seconds) < np.inf:
+                raise ValueError(f"seconds must be finite and at least 0, which ends muting; got {seconds!r}")
+            self.incidents.mute(key, self.steady_time() + seconds)
             self.version += 1
             self.commit()
 
@@ -370,7 +400,9 @@ class Service:
                 self.health.forget(expired)
                 self.recent_rows.forget(expired)
                 self.incidents.forget(expired)
-            table, drop = self._parts.next_part()
+            oldest = self._checkpoint.manifest["oldest"]
+            limit = min((each.done - oldest + 1 for each in self.deliveries), default=np.inf)
+            table, drop = self._parts.next_part(limit)
             pipeline, extra = self.pipeline, self.health.pack() | self.responses.pack() | self.incidents.pack()
             epoch = self._checkpoint.manifest["epoch"]
             # The next log exists before the manifest that names it, so a missing log is always damage.

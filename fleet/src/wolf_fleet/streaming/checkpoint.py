@@ -8,6 +8,7 @@ unless the start is asked to recover what is intact.
 
 import json
 import os
+import secrets
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -60,6 +61,7 @@ class CheckpointStore:
         self._lock = checkpoints.hold(state / LOCK, f"another process is running a stream with the state {state}")
         self.index = PartIndex(state / INDEX)
         self.manifest: JsonObject = {"epoch": 0, "parts": 0, "oldest": 1, "lost_parts": [], "settings": self.settings}
+        self.manifest["id"] = secrets.token_hex(8)
         try:
             self._load()
             self._complete_commit()
@@ -156,6 +158,11 @@ class CheckpointStore:
         return [self._part(number) for number in self._numbers]
 
     @property
+    def numbered_parts(self) -> list[tuple[int, Path]]:
+        """Output files that are committed and kept, with their numbers."""
+        return [(number, self._part(number)) for number in self._numbers]
+
+    @property
     def _numbers(self) -> list[int]:
         every = range(self.manifest["oldest"], self.manifest["parts"] + 1)
         return [number for number in every if number not in self.manifest["lost_parts"]]
@@ -237,7 +244,7 @@ class CheckpointStore:
         lost = [each for each in self.manifest["lost_parts"] if each >= oldest]
         header = {"format": self.owner, "version": VERSION}
         numbers = {"epoch": epoch, "parts": number, "oldest": oldest, "lost_parts": lost, "extra": extra is not None}
-        manifest = header | numbers | {"settings": self.settings} | facts
+        manifest = header | numbers | {"settings": self.settings, "id": self.manifest["id"]} | facts
         bank.save(self.state / f"states-{epoch}.npz")
         arrays: dict[str, np.ndarray] = {"times": pending.times, "values": pending.values}
         copy = header | {"manifest": manifest}

@@ -6,13 +6,41 @@ MAX_AHEAD_SECONDS = 86_400.0  # of the clock, where times are dates or seconds s
 UNIX_TIME_SECONDS = 10 * 365 * 86_400.0  # numbers as close to the clock count as seconds since 1970
 
 
+UNITS_PER_SECOND = (1e3, 1e6, 1e9)  # milli-, micro- and nanoseconds since 1970
+
+
+def _since_1970(times: np.ndarray | float, unit: float, clock: float) -> np.ndarray:
+    """Return whether times are near the clock if they count in a unit of which there are so many in a second."""
+    return np.abs(np.asarray(times) / unit - clock) < min(UNIX_TIME_SECONDS, clock / 2)
+
+
+def first_in_seconds(times: np.ndarray, latest: float, clock: float) -> int | None:
+    """Find the first row in seconds since 1970 after rows in a smaller unit, which were a mistake.
+
+    If the first rows of a stream came from a sensor that counts milliseconds, the rows of all others would be late.
+
+    Args:
+        times: of the rows in order of arrival, (n,).
+        latest: newest time that was accepted; -inf for none.
+        clock: time of arrival, in seconds since 1970.
+
+    Returns:
+        Its position; None if there is none, or if the newest time is not in a smaller unit.
+    """
+    if not any(_since_1970(latest, unit, clock) for unit in UNITS_PER_SECOND):
+        return None
+    seconds = np.flatnonzero(_since_1970(times, 1.0, clock))
+    return int(seconds[0]) if len(seconds) else None
+
+
 def find(
     times: np.ndarray, latest: float, clock: float, dated: bool | None, max_ahead: float | None
 ) -> np.ndarray | None:
     """Find rows whose time is too far ahead.
 
-    Dates and seconds since 1970 are compared with the clock; other numbers with the newest accepted row before, if a
-    limit is given.
+    Dates and seconds since 1970 are compared with the clock. Other numbers are compared with the newest accepted row
+    before, if a limit is given; without one a number is too far ahead if it is a time since 1970 in any unit, and the
+    rows before it are not.
 
     Args:
         times: of the rows in order of arrival, (n,).
@@ -29,7 +57,10 @@ def find(
         limit = max(clock, latest) + (MAX_AHEAD_SECONDS if max_ahead is None else max_ahead)
         ahead = times > limit
     elif max_ahead is None:
-        return None
+        units = (1.0, *UNITS_PER_SECOND)
+        if latest == -np.inf or any(_since_1970(latest, unit, clock) for unit in units):
+            return None
+        ahead = (times > latest) & np.any([_since_1970(times, unit, clock) for unit in units], axis=0)
     else:
         ahead = _ahead_of_rows(times, latest, max_ahead)
     return ahead if ahead.any() else None

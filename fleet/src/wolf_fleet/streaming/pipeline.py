@@ -150,6 +150,31 @@ class Pipeline:
         self.counts.rows += len(rows.keys)
         if self.columns.time is None:
             return self._filter(rows)
+        first = self._unit_ends(rows, clock)
+        if first is None:
+            return self._insert(rows, clock)
+        before = self._insert(rows.take(np.arange(first)), clock)
+        if future_rows.first_in_seconds(rows.times[first:], self.buffer.latest * self.step, clock) == 0:
+            self.buffer.latest = -math.inf  # rows before were in another unit by mistake: the clock starts again
+        self.counts.rows -= len(rows.keys) - first
+        after = self.process(rows.take(np.arange(first, len(rows.keys))), clock)
+        return after if before is None else before if after is None else before.join([after])
+
+    def _unit_ends(self, rows: RowBatch, clock: float) -> int | None:
+        """Return how many rows go before the unit of the times is judged again; None for all.
+
+        The first row shows the unit. If it came from a single key in a smaller unit than seconds, it is wrong.
+        """
+        if self.dated or len(rows.keys) < 1:
+            return None
+        if math.isinf(self.buffer.latest):
+            return 1 if len(rows.keys) > 1 else None
+        if len(self.bank) + len(set(self.buffer.pending.keys)) > 1:
+            return None
+        return future_rows.first_in_seconds(rows.times, self.buffer.latest * self.step, clock)
+
+    def _insert(self, rows: RowBatch, clock: float) -> FilteredRows | None:
+        """Insert rows in one unit of time."""
         ahead = future_rows.find(rows.times, self.buffer.latest * self.step, clock, self.dated, self.max_ahead)
         if ahead is not None:
             self.counts.ahead += int(ahead.sum())

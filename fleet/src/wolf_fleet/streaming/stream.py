@@ -13,6 +13,8 @@ from wolf_fleet.streaming.brokers.base import BrokerSource
 from wolf_fleet.streaming.checkpoint import CheckpointStore
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
 from wolf_fleet.streaming.row_parser import RowParser
+from wolf_fleet.streaming.sinks import check_address
+from wolf_fleet.streaming.sinks.delivery import PartDelivery
 from wolf_fleet.streaming.sources import Source
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def stream(
     format: str = "parquet",
     max_ahead: float | None = None,
     recover: bool = False,
+    sinks: Sequence[str] = (),
     on_progress: Callable[[StreamSummary], None] | None = None,
 ) -> StreamSummary:
     """Filter the rows of a stream exactly once; after a crash, the same call resumes from the last commit.
@@ -77,6 +80,8 @@ def stream(
             newest row (default: no limit).
         recover: start with what is intact although files of the state or output are damaged or missing; by default
             that is an error.
+        sinks: addresses where the rows of each commit are sent too, such as `redis://localhost:6379/results`. One
+            that does not take them ends the stream with an error; the next start sends them.
         on_progress: called with the counts after each commit.
 
     Returns:
@@ -89,11 +94,19 @@ def stream(
     pipeline = Pipeline(bank, columns, allowed_lateness, step, level, idle_timeout, max_ahead)
     settings = {"key": key, "values": list(columns.values), "time": time, "allowed_lateness": allowed_lateness}
     settings |= {"step": step, "level": level, "idle_timeout": idle_timeout}
+    for address in sinks:
+        check_address(address)
     checkpoint = CheckpointStore(Path(state), Path(out), format, settings, recover=recover)
+    deliveries = [
+        PartDelivery(address, Path(state), checkpoint.manifest["id"], key, lambda: checkpoint.numbered_parts)
+        for address in sinks
+    ]
     try:
-        run = _StreamRun(fspath(source), pipeline, checkpoint, follow, on_progress)
+        run = _StreamRun(fspath(source), pipeline, checkpoint, follow, deliveries, on_progress)
         return run.run(batch_rows, commit_interval)
     finally:
+        for each in deliveries:
+            each.close()
         checkpoint.close()
 
 
@@ -106,8 +119,10 @@ class _StreamRun:
         pipeline: Pipeline,
         checkpoint: CheckpointStore,
         follow: bool,
+        deliveries: list[PartDelivery],
         on_progress: Callable[[StreamSummary], None] | None,
     ):
+        self.deliveries = deliveries
         self.pipeline, self.checkpoint, self.on_progress = pipeline, checkpoint, on_progress
         manifest = checkpoint.manifest
         pipeline.resume(checkpoint.restore(pipeline.bank, len(pipeline.columns.values)), manifest)
@@ -124,6 +139,7 @@ class _StreamRun:
 
     def run(self, batch_rows: int, commit_interval: float) -> StreamSummary:
         try:
+            self._deliver()  # what an earlier run has committed
             head = self.source.first_line()
             if not head and not self.source.follow:
                 raise ValueError(f"{self.source.name} is empty: expected a CSV header, or JSON lines")
@@ -169,8 +185,13 @@ class _StreamRun:
         facts = {"position": position, "fingerprint": self.source.fingerprint(position)} | self.pipeline.facts
         table = pyarrow.concat_tables(tables) if tables else None
         self.checkpoint.commit(self.pipeline.bank, self.pipeline.buffer.pending, table, facts)
+        self._deliver()
         if self.on_progress is not None:
             self.on_progress(self._summary())
+
+    def _deliver(self) -> None:
+        for each in self.deliveries:
+            each.deliver()
 
     def _summary(self) -> StreamSummary:
         return self.pipeline.summary(self.checkpoint.manifest["epoch"])
