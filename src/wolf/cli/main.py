@@ -1,7 +1,9 @@
 """The command `wolf` and its error handling; subcommands are in the modules next to this one."""
 
 import gc
+import io
 import os
+import sys
 import traceback
 from typing import Any
 
@@ -27,6 +29,7 @@ class OneLineErrors(PluginGroup):
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run as a program."""
+        _write_utf8()
         try:
             return super().main(*args, **options)
         except SystemExit as ended:
@@ -66,6 +69,13 @@ for command in (
     *(model_commands.list_models, model_commands.list_methods, model_commands.manual),
 ):
     main.add_command(command)
+
+
+def _write_utf8() -> None:
+    """Write to pipes and files as elsewhere on Windows: UTF-8, without carriage returns; consoles do so already."""
+    for stream in (sys.stdout, sys.stderr) if sys.platform == "win32" else ():
+        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8", newline="\n")
 
 
 def _one_line(error: BaseException) -> str:

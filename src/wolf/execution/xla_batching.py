@@ -1,6 +1,5 @@
 """Execution by XLA: one series in one kernel, many series on all cores, lengths padded to a few programs."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -21,7 +20,7 @@ from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.pytree import PyTree
 from wolf.numerics.xla_fusion import is_emission_failure, largest_factorized_size, uses_thread_pool
-from wolf.runtime import malloc_trim
+from wolf.runtime import malloc_trim, processors
 from wolf.runtime.blas_threads import one_thread
 from wolf.statespace import Model, time_axes
 from wolf.statespace.array_fields import replace
@@ -291,7 +290,7 @@ def run_series(
     on_cpu = jax.default_backend() == "cpu"
     largest = max(model.state_dim, model.obs_dim)
     one_by_one = on_cpu and (largest <= SMALL or largest >= MIN_DIM_ONE_BY_ONE)
-    wanted = (os.cpu_count() or 1) if threads is None else threads
+    wanted = processors.usable_count() if threads is None else threads
     fewest = 1 if largest >= MIN_DIM_ONE_BY_ONE else MIN_SERIES_PER_THREAD
     busy = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
     rounds = max(1, min(ys.shape[0] * ys.shape[1] // (busy * BATCH_ROWS), len(ys) // (busy * MIN_SERIES_PER_THREAD)))

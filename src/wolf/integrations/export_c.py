@@ -183,6 +183,6 @@ def _measure_sizes(path: Path) -> tuple[int | None, int | None]:
         if subprocess.run(command, capture_output=True, check=False).returncode:
             return None, None
         text = subprocess.run([size, str(made)], capture_output=True, text=True, check=False).stdout
-        usage = made.with_suffix(".su").read_text() if made.with_suffix(".su").exists() else ""
+        usage = made.with_suffix(".su").read_text(encoding="utf-8") if made.with_suffix(".su").exists() else ""
     stack = [int(line.split()[-2]) for line in usage.splitlines() if "_step" in line]
     return int(text.splitlines()[1].split()[0]), stack[0] if stack else None

@@ -7,15 +7,17 @@ cached, and a warning says why. The mode of a folder that exists is never change
 
 import hashlib
 import os
-import platform
 import secrets
 import stat
+import sys
 import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import jax
+
+from wolf.runtime import processors
 
 ENV_VARIABLE = "WOLF_CACHE"  # "off", or a folder to use
 OFF = ("off", "0", "no", "false")
@@ -39,7 +41,7 @@ def folder() -> str | None:
     if chosen.lower() in OFF:
         return None
     try:
-        base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wolf"
+        base = Path(chosen) if chosen else _user_caches() / "wolf"
         place = base / f"jax-{jax.__version__}-{_processor()}"
         base.parent.mkdir(parents=True, exist_ok=True)
         for each in (base, place):
@@ -57,12 +59,22 @@ def folder() -> str | None:
     return str(place)
 
 
+def _user_caches() -> Path:
+    """Return the folder in which programs of this user keep caches."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local").expanduser()
+    usual = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or usual).expanduser()
+
+
 def _check_private(path: Path) -> None:
     """Raise an error unless a folder belongs to the user, only the user can write to it, and it is no link."""
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise UnsafeFolderError(f"{path} is a symbolic link")
-    if os.name != "posix":
+    if sys.platform == "win32":  # the mode says nothing of who may write; a user's own folders are private
+        if found.st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT:
+            raise UnsafeFolderError(f"{path} is a junction")
         return
     if found.st_uid != os.geteuid():
         raise UnsafeFolderError(f"{path} belongs to another user")
@@ -110,11 +122,4 @@ def write_checked(path: Path, content: bytes) -> None:
 
 def _processor() -> str:
     """Return a hash of the processor model: a program compiled for another one may crash the process."""
-    description = platform.machine()
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("flags", "Features", "model name")):
-                description += line
-            elif not line:  # all processors are assumed alike
-                break
-    return hashlib.sha256(description.encode()).hexdigest()[:12]
+    return hashlib.sha256(processors.model_description().encode()).hexdigest()[:12]

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from wolf.runtime import npz_bytes, signals
+from wolf.runtime import files, npz_bytes, signals
 from wolf.runtime.hashing import fingerprint
 
 Header = dict[str, Any]  # JSON values
@@ -93,41 +93,20 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it")
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    signals.unfinished.add(str(beside))
     try:
         with beside.open("xb") as file:
+            signals.unfinished[str(beside)] = file.fileno()
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+            files.flush(file.fileno())
+        files.replace(beside, path)
     except BaseException:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            files.delete(beside)
         raise
     finally:
-        signals.unfinished.discard(str(beside))
-    flush_folder(path.parent)
-
-
-def hold(path: Path, message: str) -> int | None:
-    """Lock a file against other processes until this one ends or the handle is closed; POSIX only.
-
-    Args:
-        path: of the lock file.
-        message: of the error if another process holds the lock.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        with suppress(OSError):
-            os.close(handle)
-        raise ValueError(message) from None
-    return handle
+        signals.unfinished.pop(str(beside), None)
+    files.flush_folder(path.parent)
 
 
 def make_folder(folder: Path) -> None:
@@ -150,16 +129,6 @@ def is_special(path: str | Path) -> bool:
     except (OSError, ValueError):
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def flush_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk, so that a new file name survives a crash; only POSIX can open folders."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[dict, dict[str, np.ndarray]]:

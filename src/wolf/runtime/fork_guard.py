@@ -32,5 +32,5 @@ def _in_child() -> None:
     _lost = _lost or _had_threads
 
 
-if hasattr(os, "register_at_fork"):  # Windows has no fork
+if sys.platform != "win32":
     os.register_at_fork(before=_before, after_in_child=_in_child)

@@ -1,7 +1,7 @@
 """Memory of a long run: return what the C library keeps for later allocations, which counts towards the peak."""
 
 import ctypes
-import os
+import sys
 
 ARENA_MAX = -8  # M_ARENA_MAX of glibc's malloc.h
 
@@ -19,6 +19,6 @@ def trim_heap() -> None:
 def _call_glibc(name: str, *arguments: int) -> None:
     """Call a function of glibc, if the C library has it; others need no such call."""
     # other C libraries lack the function
-    function = getattr(ctypes.CDLL(None), name, None) if os.name == "posix" else None
+    function = getattr(ctypes.CDLL(None), name, None) if sys.platform != "win32" else None
     if function is not None:
         function(*arguments)

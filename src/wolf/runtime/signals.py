@@ -16,7 +16,7 @@ from types import FrameType
 
 SIGINT_EXIT_CODE = 130  # what shells report for a program ended by Ctrl-C: 128 and the signal number
 
-unfinished: set[str] = set()  # temporary files that are being written
+unfinished: dict[str, int] = {}  # temporary files that are being written, with their handles
 
 
 def is_command(program: str, words: list[str]) -> bool:
@@ -71,11 +71,25 @@ def _is_program() -> bool:
     # Python may run without a main module, and that of a notebook has no file.
     names = vars(sys.modules["__main__"]) if "__main__" in sys.modules else {}
     spec, file = names.get("__spec__"), names.get("__file__") or ""
-    return (isinstance(spec, ModuleSpec) and spec.name == "wolf.__main__") or os.path.basename(file) == "wolf"
+    return (isinstance(spec, ModuleSpec) and spec.name == "wolf.__main__") or _is_launcher(file)
+
+
+def _is_launcher(file: str) -> bool:
+    """Return whether a main module is the script `wolf`, or on Windows the archive in `wolf.exe`.
+
+    Example:
+        >>> _is_launcher("/usr/bin/wolf"), _is_launcher(os.path.join("Scripts", "wolf.exe", "__main__.py"))
+        (True, True)
+    """
+    folder, name = os.path.split(file)
+    program = os.path.basename(folder) if name == "__main__.py" and folder.lower().endswith(".exe") else name
+    return program.lower().removesuffix(".exe") == "wolf"
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    for path in list(unfinished):
+    for path, handle in list(unfinished.items()):
+        with suppress(OSError):  # of a file that was closed just before
+            os.close(handle)  # Windows deletes no open file
         with suppress(OSError):
             os.unlink(path)
     os._exit(SIGINT_EXIT_CODE)

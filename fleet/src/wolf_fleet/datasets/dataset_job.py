@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wolf.results import count
-from wolf.runtime import checkpoints
+from wolf.runtime import files
 from wolf_fleet.datasets import partitions, worker_process
 from wolf_fleet.datasets.executors import Executor
 from wolf_fleet.datasets.filesystem import Location
@@ -124,7 +124,7 @@ def run(
     (out / WORK_FOLDER).make()
     lock = None
     if out.system is None:
-        lock = checkpoints.hold(Path((out / WORK_FOLDER / "lock").path), f"another process is writing to {out}")
+        lock = files.hold(Path((out / WORK_FOLDER / "lock").path), f"another process is writing to {out}")
     try:
         if overwrite:
             _remove(out)
@@ -135,8 +135,7 @@ def run(
         folder = Path(out.given) if out.system is None else out.given
         return DatasetSummary(folder, **manifest["done"], parts=_part_counts(out))
     finally:
-        if lock is not None:
-            os.close(lock)
+        files.release(lock)
 
 
 def _check_own(out: Location) -> None:

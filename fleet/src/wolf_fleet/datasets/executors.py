@@ -1,12 +1,14 @@
 """Executors: processes of this machine or of a cluster, and the rows that each may hold in memory."""
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from wolf import validation
 from wolf.results import count
+from wolf.runtime import processors
 from wolf_fleet.datasets import worker_process
 
 PROCESS_BYTES = 250 * 2**20  # of a process without rows: Python, JAX, pyarrow
@@ -40,7 +42,7 @@ class ProcessExecutor:
     """
 
     def __init__(self, count: int | None, memory: float | None) -> None:
-        self.count = (os.cpu_count() or 1) if count is None else validation.count("workers", count)
+        self.count = processors.usable_count() if count is None else validation.count("workers", count)
         total = DEFAULT_MEMORY_SHARE * machine_memory() if memory is None else memory
         # The process that distributes the tasks needs memory too.
         self.row_memory = row_memory(validation.positive_number("memory", total), self.count, self.count + 1)
@@ -72,9 +74,9 @@ def row_memory(memory: float, workers: int, processes: int | None = None) -> flo
 def machine_memory() -> float:
     """Return the memory of this machine, or the limit of the container, in bytes."""
     limits = [FALLBACK_MEMORY_BYTES]
-    if hasattr(os, "sysconf"):  # not on Windows
+    if sys.platform != "win32":
         limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     group = Path("/sys/fs/cgroup/memory.max")
-    if group.exists() and (text := group.read_text().strip()).isdigit():
+    if group.exists() and (text := group.read_text(encoding="utf-8").strip()).isdigit():
         limits.append(int(text))
     return float(min(limits))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MIN_TOKEN_LENGTH = 16  # characters
+CREATE_TOKEN = 'python -c "import secrets; print(secrets.token_hex())"'
 COOKIE = "wolf_session"
 HOST_HEADER = re.compile(r"(?:(?P<name>[A-Za-z0-9.-]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?")
 
@@ -44,11 +45,11 @@ def read_token(path: str | None) -> str | None:
     """Read a token from a file; raise a `ValueError` if it is too short or contains spaces."""
     if path is None:
         return None
-    token = Path(path).read_text().strip()
+    token = Path(path).read_text(encoding="utf-8").strip()
     if len(token) < MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(
             f"{path} must contain a token of at least {MIN_TOKEN_LENGTH} letters and digits; "
-            "`openssl rand -hex 24` creates one"
+            f"`{CREATE_TOKEN}` prints one"
         )
     return token
 
@@ -58,7 +59,7 @@ def check_host(host: str, token: str | None) -> None:
     if token is None and not is_local(host):
         raise ValueError(
             f"host {host} makes the service reachable from other machines, which needs a token: write one to a file "
-            "that only you can read (openssl rand -hex 24 > token; chmod 600 token) and give --token-file token"
+            f"that only you can read (`{CREATE_TOKEN}` prints one) and give --token-file FILE"
         )
 
 

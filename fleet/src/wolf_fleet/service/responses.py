@@ -2,7 +2,7 @@
 
 import math
 import time as clocks
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import numpy as np
@@ -22,6 +22,7 @@ MAX_FORECAST_STEPS = 1000
 MAX_ROWS_PER_RESPONSE = 5000
 DEFAULT_NUM_KEYS = 60  # keys on the page
 DEFAULT_NUM_INCIDENTS = 100
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_TIME = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 END_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 MIN_HALF_WIDTH = 1e-300  # avoids a division by zero
@@ -39,7 +40,7 @@ def format_time(service: Service, time: float) -> float | str | None:
         return finite(time)
     if not MIN_TIME <= time < END_TIME:
         return finite(time)  # a zone may move a date out of the years that a date can have
-    stamp = datetime.fromtimestamp(time, UTC)
+    stamp = EPOCH + timedelta(seconds=time)  # Windows converts no negative time
     return stamp.isoformat(timespec="milliseconds" if stamp.microsecond else "seconds").replace("+00:00", "Z")
 
 

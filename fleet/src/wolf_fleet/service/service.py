@@ -18,6 +18,7 @@ import numpy as np
 from wolf import validation
 from wolf.online.bank.bank import Bank
 from wolf.results import count
+from wolf.runtime import files
 from wolf.statespace import LinearModel
 from wolf_fleet.service import request_parsing
 from wolf_fleet.service.idempotency import IdempotencyConflict, IdempotencyStore
@@ -224,7 +225,7 @@ class Service:
         present = self._journal_path(self._checkpoint.manifest["epoch"])
         for path in self._checkpoint.state.glob("journal-*.log"):
             if path != present:
-                path.unlink(missing_ok=True)
+                files.delete(path)
 
     # Requests.
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from wolf.runtime.checkpoints import flush_folder
+from wolf.runtime import files
 
 BLOCK_BYTES = 1 << 20  # by which the file grows
 PAGE_BYTES = 512  # sector of a disk: the smallest unit that a crash leaves written or not
@@ -47,12 +47,12 @@ class Journal:
 
     def __init__(self, path: Path, create: bool = False):
         self.path = path
-        self._handle = os.open(path, os.O_RDWR | (os.O_CREAT | os.O_TRUNC if create else 0), 0o644)
+        self._handle = files.open_bytes(path, os.O_RDWR | (os.O_CREAT | os.O_TRUNC if create else 0))
         self.size, self._number, self._allocated = HEAD_BYTES, 0, os.fstat(self._handle).st_size
         if create:
             try:
                 self._allocate(BLOCK_BYTES)
-                flush_folder(path.parent)
+                files.flush_folder(path.parent)
             except BaseException:
                 self.close()
                 raise
@@ -95,7 +95,7 @@ class Journal:
         if self.size + len(text) > self._allocated:
             self._allocate(self.size + len(text))
         _write(self._handle, text, self.size)
-        os.fsync(self._handle)
+        files.flush(self._handle)
         self.size += len(text)
         self._number += len(records)
 
@@ -110,9 +110,9 @@ class Journal:
         """Extend the file with zeros to a multiple of the block size, and then state its size."""
         allocated = -(-size // BLOCK_BYTES) * BLOCK_BYTES
         _write(self._handle, bytes(allocated - self._allocated), self._allocated)
-        os.fsync(self._handle)
+        files.flush(self._handle)
         _write(self._handle, _head(allocated), 0)
-        os.fsync(self._handle)
+        files.flush(self._handle)
         self._allocated = allocated
 
     def _clear(self) -> None:

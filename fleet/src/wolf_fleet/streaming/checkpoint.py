@@ -17,7 +17,7 @@ import numpy as np
 
 from wolf.online.bank import key_index, serialization
 from wolf.online.bank.bank import Bank
-from wolf.runtime import checkpoints
+from wolf.runtime import checkpoints, files
 from wolf_fleet.streaming.part_index import PartIndex, measure
 from wolf_fleet.streaming.row_parser import JsonObject, RowBatch, empty_batch
 
@@ -58,7 +58,7 @@ class CheckpointStore:
         self.settings = settings | {"format": format, "out": str(out.resolve())}
         for folder in (state, out):
             checkpoints.make_folder(folder)
-        self._lock = checkpoints.hold(state / LOCK, f"another process is running a stream with the state {state}")
+        self._lock = files.hold(state / LOCK, f"another process is running a stream with the state {state}")
         self.index = PartIndex(state / INDEX)
         self.manifest: JsonObject = {"epoch": 0, "parts": 0, "oldest": 1, "lost_parts": [], "settings": self.settings}
         self.manifest["id"] = secrets.token_hex(8)
@@ -72,8 +72,7 @@ class CheckpointStore:
 
     def close(self) -> None:
         """Release the lock on the state folder."""
-        if self._lock is not None:
-            os.close(self._lock)
+        files.release(self._lock)
 
     def _check_settings(self) -> None:
         for name, mine in self.settings.items():
@@ -122,9 +121,9 @@ class CheckpointStore:
         done = self._part(self.manifest["parts"])
         staged = _hidden(done)
         if staged.exists():
-            os.replace(staged, done)
+            files.replace(staged, done)
         for left in self.out.glob(".*part-*"):
-            left.unlink(missing_ok=True)
+            files.delete(left)
         self._delete_old_files()
 
     def _verify_parts(self) -> None:
@@ -138,7 +137,7 @@ class CheckpointStore:
                 self.damaged(f"{part} was changed or shortened" if part.exists() else f"{part} is missing")
                 self.manifest["lost_parts"] = [*self.manifest["lost_parts"], number]
                 if part.exists():
-                    os.replace(part, part.with_name(f"{part.name}.damaged"))
+                    files.replace(part, part.with_name(f"{part.name}.damaged"))
 
     def _delete_old_files(self) -> None:
         epoch = self.manifest["epoch"]
@@ -146,10 +145,10 @@ class CheckpointStore:
         ours = [path for pattern in ("*.npz", ".*.part") for path in self.state.glob(pattern)]
         for path in ours:
             if path.name not in kept:
-                path.unlink(missing_ok=True)
+                files.delete(path)
         dropped = self.manifest["oldest"] - 1
         while dropped > 0 and self._part(dropped).exists():
-            self._part(dropped).unlink()
+            files.delete(self._part(dropped))
             dropped -= 1
 
     @property
@@ -253,7 +252,7 @@ class CheckpointStore:
             checkpoints.write(self.state / f"more-{epoch}.npz", header, extra)
         self._write_manifest(manifest)
         if table is not None:
-            os.replace(_hidden(part), part)
+            files.replace(_hidden(part), part)
         self._delete_old_files()
 
     def _write_manifest(self, manifest: JsonObject) -> None:
@@ -278,7 +277,7 @@ def read_manifest(state: Path, owners: tuple[str, ...]) -> JsonObject:
     """Read the manifest of a state folder; raise a `ValueError` if it is missing, damaged or of another format."""
     path = state / MANIFEST
     try:
-        manifest = json.loads(path.read_text())
+        manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{state} is not the state folder of a stream: it has no {MANIFEST}") from None
     except (ValueError, RecursionError) as error:

@@ -4,6 +4,8 @@ import os
 import zlib
 from pathlib import Path
 
+from wolf.runtime import files
+
 LINE_BYTES = 48  # number, size and checksum of a part, and a checksum of these
 READ_BYTES = 1 << 22
 
@@ -21,11 +23,11 @@ class PartIndex:
     def append(self, number: int, part: Path) -> None:
         """Append the line of a part, after the lines of all parts before it, and flush it to disk."""
         size, checksum = measure(part)
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = files.open_bytes(self.path, os.O_RDWR | os.O_CREAT)
         try:
             os.lseek(handle, (number - 1) * LINE_BYTES, os.SEEK_SET)
             os.write(handle, _line(number, size, checksum))
-            os.fsync(handle)
+            files.flush(handle)
         finally:
             os.close(handle)
 

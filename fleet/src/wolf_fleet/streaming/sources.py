@@ -5,7 +5,8 @@ import os
 import select
 import sys
 import time
-from pathlib import Path
+
+from wolf.runtime import files
 
 CHECKSUM_BYTES = 4096  # first bytes of a file that identify it
 READ_BYTES = 1 << 20
@@ -36,7 +37,7 @@ class Source:
                 f"{path} has {size:,} bytes, but {position:,} were read earlier: it was truncated or replaced. "
                 "Restore the file, or start with an empty state folder"
             )
-        self._handle = _standard_input() if self.pipe else os.open(path, os.O_RDONLY)
+        self._handle = _standard_input() if self.pipe else files.open_bytes(path, os.O_RDONLY)
 
     @property
     def exhausted(self) -> bool:
@@ -54,7 +55,8 @@ class Source:
             self._fill(None)
             return _text(self._ready[0]) if self._ready else ""
         while True:
-            begin = os.pread(self._handle, MAX_LINE_BYTES, 0) if hasattr(os, "pread") else Path(self.path).read_bytes()
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            begin = os.read(self._handle, MAX_LINE_BYTES)
             line, newline, _ = begin.partition(b"\n")
             if newline or (line and not self.follow):
                 return _text(line)
@@ -97,7 +99,7 @@ class Source:
         while not self._ready and not self.ended:
             left = None if until is None else max(until - time.monotonic(), 0.0)
             # Only POSIX can poll a pipe; elsewhere the read blocks.
-            if self.pipe and os.name == "posix" and not select.select([self._handle], [], [], left)[0]:
+            if self.pipe and sys.platform != "win32" and not select.select([self._handle], [], [], left)[0]:
                 return
             some = os.read(self._handle, READ_BYTES)
             if some:

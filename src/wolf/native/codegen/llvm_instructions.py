@@ -2,6 +2,11 @@
 
 import struct
 
+# Functions of the C library that the code may call; in single precision their names end in f.
+C_LIBRARY = frozenset(
+    "acos asin atan atan2 cos cosh erf erfc exp expm1 fmod lgamma log log1p pow sin sinh tan tanh".split()
+)
+
 
 class InstructionWriter:
     """Writer of LLVM instructions.
@@ -80,6 +85,8 @@ class InstructionWriter:
     def call_library(self, op: str, args: list[str]) -> str:
         """Call the C library, lane by lane."""
         op = {"rem": "fmod"}.get(op, op)
+        if op not in C_LIBRARY:
+            raise KeyError(f"there are no instructions for the operation {op!r}")
         name = op if self.number == "double" else op + "f"
         self.used.add(f"declare {self.number} @{name}({', '.join([self.number] * len(args))})")
         kind = self.types["f"]

@@ -1,6 +1,5 @@
 """Runs of whole series in native code, the counterpart of `wolf.execution.xla_batching`."""
 
-import os
 from operator import itemgetter
 
 import jax
@@ -10,6 +9,7 @@ from wolf.beliefs import Gaussian
 from wolf.native.execute.executable import LANES, NativeProgram, run_rows
 from wolf.native.frontend.loo_step import BELIEFS
 from wolf.numerics.pytree import PyTree
+from wolf.runtime import processors
 
 ROWS_PER_THREAD = 5_000  # series times steps from which a further thread is worth its start
 
@@ -145,7 +145,7 @@ def reweight_leave_one_out(
 
 def _num_threads(threads: int | None, rows: int) -> int:
     """Choose the number of threads: one per core, if each has enough to do."""
-    wanted = (os.cpu_count() or 1) if threads is None else threads
+    wanted = processors.usable_count() if threads is None else threads
     return max(1, min(wanted, rows // ROWS_PER_THREAD))
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from wolf.native.codegen.llvm_instructions import C_LIBRARY
+from wolf.native.execute import platform_check
 from wolf.runtime.gc_pause import gc_paused
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ def compile(text: str) -> bytes:
         small = is_small(text)
         target = _target(OPTIMIZATION_LEVEL if small else LARGE_MODULE_LEVEL)
         module = llvm.parse_assembly(text)
-        module.triple, module.data_layout = llvm.get_process_triple(), str(target.target_data)
+        # On Windows llvmlite appends "-elf" to the triple of the target: LLVM loads no objects of the system's format.
+        module.triple, module.data_layout = target.triple, str(target.target_data)
         module.verify()
         if small:
             tuning = llvm.create_pipeline_tuning_options(speed_level=min(PASS_LEVEL, OPTIMIZATION_LEVEL))
@@ -117,8 +120,8 @@ def available() -> str | None:
     except OSError as error:
         return f"llvmlite cannot be loaded: {error}"
     if llvm.llvm_version_info < OLDEST_LLVM:
-        return "llvmlite is too old: pip install 'llvmlite>=0.45'"
-    return None
+        return "llvmlite is too old: pip install llvmlite>=0.45"
+    return platform_check.failure()
 
 
 def function(address: int, *kinds: type) -> Callable[..., None]:
@@ -132,7 +135,29 @@ def _host() -> tuple["llvm.Target", str, str]:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    for name, address in external_functions().items():
+        llvm.add_symbol(name, address)
     return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def external_functions() -> dict[str, int]:
+    """Return the functions that compiled code may call and that LLVM would not find by itself, with their addresses.
+
+    LLVM ends the process if it cannot find one. On Linux and macOS it finds all in the process. On Windows it would
+    depend on which libraries are loaded.
+    """
+    names = ("PyObject_GetBuffer", "PyBuffer_Release", "PyLong_AsVoidPtr", "PyBool_FromLong")
+    found = {name: _address(ctypes.pythonapi[name]) for name in names}
+    if sys.platform == "win32":
+        library = ctypes.CDLL("ucrtbase")  # the C library
+        for name in (op + kind for op in C_LIBRARY for kind in ("", "f")):
+            found[name] = _address(library[name])
+        found["__chkstk"] = _address(ctypes.CDLL("ntdll")["__chkstk"])  # grows the stack for large frames
+    return found
+
+
+def _address(function: object) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
 def _target(speed: int = OPTIMIZATION_LEVEL) -> "llvm.TargetMachine":
