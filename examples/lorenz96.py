@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Weather in a circle: Lorenz96 with broken sensors
 #
-# Forty grid points of a chaotic weather, measured every six hours, and now and then a sensor reports 100. Twenty members
-# represent the state, with a little inflation. The robust ensemble rejects single sensors; the plain one is thrown off its
-# track.
+# Forty grid points of a chaotic weather, measured every six hours, and now and then a sensor reports 100. Twenty
+# members represent the state, with a little inflation. The robust ensemble rejects single sensors; the plain one
+# diverges.
 
 # %%
 import matplotlib.pyplot as plt

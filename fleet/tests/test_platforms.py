@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 import pytest
-
-import wolf_fleet
 from fleet.tests.service.helpers import body, crash, open_service, some_rows, states
 from tests.platforms.simulated import make_macos, make_windows
+
+import wolf_fleet
 from wolf.native.execute import platform_check
 from wolf_fleet.datasets import executors
 from wolf_fleet.service.responses import format_time

@@ -15,7 +15,18 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("src", "tests", "fleet", "paper", "conftest.py", "pyproject.toml", "README.md", "docs", "examples", "CHANGELOG.md")
+COPIED = (
+    "src",
+    "tests",
+    "fleet",
+    "paper",
+    "conftest.py",
+    "pyproject.toml",
+    "README.md",
+    "docs",
+    "examples",
+    "CHANGELOG.md",
+)
 
 
 def mutations():
@@ -56,7 +67,10 @@ def first_failure(folder, entry):
     path.write_text(original.replace(entry["old"], entry["new"]), encoding="utf-8")
     files = [node_of_tests(name) for name in entry["tests"]]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", *files]
-    env = os.environ | {"PYTHONPATH": f"{folder}/src:{folder}/fleet/src:{folder}/paper/src", "PYTHONDONTWRITEBYTECODE": "1"}
+    env = os.environ | {
+        "PYTHONPATH": f"{folder}/src:{folder}/fleet/src:{folder}/paper/src",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     try:
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     finally:

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.platforms.simulated import is_open, make_macos, make_windows
 
 import wolf
-from tests.platforms.simulated import is_open, make_macos, make_windows
 from wolf.cli.main import _write_utf8, main
 from wolf.native.execute import llvm_jit, platform_check
 from wolf.runtime import cache_folder, checkpoints, files, processors, signals
@@ -101,7 +101,7 @@ def test_exported_c_has_plain_line_ends_on_windows(windows, tmp_path):
 
 def test_a_second_process_cannot_take_a_lock_on_windows(windows, tmp_path):
     first = files.hold(tmp_path / "lock", "in use")
-    with pytest.raises(ValueError, match="^in use$"):
+    with pytest.raises(ValueError, match=r"^in use$"):
         files.hold(tmp_path / "lock", "in use")
     files.release(first)
     files.release(files.hold(tmp_path / "lock", "in use"))
@@ -159,11 +159,16 @@ def test_permission_errors_of_posix_are_not_retried(monkeypatch, tmp_path):
 
 def test_ctrl_c_deletes_files_that_are_open_on_windows(windows, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "_exit", lambda code: None)
-    with pytest.raises(OSError, match="Bad file"), checkpoints.atomic(tmp_path / "result") as file:
-        file.write(b"half")
-        signals._end(2, None)
-        assert not any(tmp_path.iterdir())
-        raise OSError(9, "Bad file descriptor")
+
+    def interrupted():
+        with checkpoints.atomic(tmp_path / "result") as file:
+            file.write(b"half")
+            signals._end(2, None)
+            assert not any(tmp_path.iterdir())
+            raise OSError(9, "Bad file descriptor")
+
+    with pytest.raises(OSError, match="Bad file"):
+        interrupted()
     assert not any(tmp_path.iterdir())
 
 
@@ -299,7 +304,8 @@ def test_native_code_passes_its_checks_in_the_calling_convention_of_windows():
     """ELF objects of the Windows target, with its stack probes, run here between two conventions."""
     program = [
         "-c",
-        "from wolf.native.execute import llvm_jit as j; j.OPTIMIZATION_LEVEL = 0\nfrom tests.platforms import win64_abi; win64_abi.main()",
+        "from wolf.native.execute import llvm_jit as jit; jit.OPTIMIZATION_LEVEL = 0\n"
+        "from tests.platforms import win64_abi; win64_abi.main()",
     ]
     done = subprocess.run([sys.executable, *program], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -2,8 +2,8 @@
 
 A measurement of coordinate i that is off by b is flagged where the residual is beyond the threshold τ of the filter:
 with noise of innovation variance S with probability Φ((b - τ)/√S) + Φ((-b - τ)/√S). The threshold is found by
-bisection: steps with a measurement as predicted, except for one coordinate, from one and the same state. It includes the
-weight, the learned noise and the learned rate of outliers.
+bisection: steps with a measurement as predicted, except for one coordinate, from one and the same state. It includes
+the weight, the learned noise and the learned rate of outliers.
 """
 
 from collections.abc import Callable

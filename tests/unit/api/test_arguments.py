@@ -1,4 +1,4 @@
-"""Arguments: every mistake is reported before the run, by a message with what was expected, what was given, what to do."""
+"""Arguments: every mistake is reported before the run: what was expected, what was given, what to do."""
 
 import re
 import warnings

@@ -119,7 +119,9 @@ def burst():
 def test_a_burst_that_ended_is_removed(method, reweight, burst):
     truth, ys, in_burst = burst
     out = wolf.filter(LEVEL, ys, method=method)
-    assert np.abs(out.means[in_burst, 0] - truth[in_burst]).max() > 15.0  # the causal filter has no information about it
+    assert (
+        np.abs(out.means[in_burst, 0] - truth[in_burst]).max() > 15.0
+    )  # the causal filter has no information about it
     smoothed = wolf.smooth(out, reweight=reweight)
     assert np.abs(smoothed.means[:, 0] - truth).max() < 3.0
     if not reweight:

@@ -469,7 +469,9 @@ def test_smoothing_uses_the_estimated_q(dirty):
     assert (out.inflations == 1.0).all()
     noise = 10.0 * out.dynamics_scales[:, None, None] * np.asarray(PLANE.Q)[None]
     scaled_q = wolf.LinearModel(PLANE.F, PLANE.H, noise, PLANE.R, *PLANE.prior)
-    again = dataclasses.replace(out, model=scaled_q, saved={k: v for k, v in out.saved.items() if k != "dynamics_scales"})
+    again = dataclasses.replace(
+        out, model=scaled_q, saved={k: v for k, v in out.saved.items() if k != "dynamics_scales"}
+    )
     np.testing.assert_allclose(wolf.smooth(again).means, smoothed.means, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(wolf.smooth(again).covs, smoothed.covs, rtol=1e-8)
     paths = wolf.sample_paths(out, num=400, key=0)

@@ -94,7 +94,7 @@ def test_a_run_reports_autocorrelated_residuals():
 
 @pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.01, 1.0)], ids=["plane", "level"])
 def test_the_default_reports_a_short_autocorrelation_that_it_follows(model):
-    """With a coefficient of 0.5 it attributes half of the noise to the dynamics, and residuals are hardly correlated."""
+    """At a coefficient of 0.5 it attributes half of the noise to the dynamics: residuals are hardly correlated."""
     reported = {}
     for name, truth in (("white", model), ("ar1", with_ar1_noise(model, 0.5))):
         ys = np.stack([wolf.simulate.trajectory(truth, 500, key).measurements for key in range(10)])

@@ -30,8 +30,11 @@ STRUCTURED = {
         lambda x: jax.lax.scan(lambda c, a: (c + a, c * a), 1.0, x, reverse=True)[1],
         lambda x: x * np.r_[1.0 + np.cumsum(x[:0:-1])[::-1], 1.0],
     ),
-    "slice beyond the end": (lambda x: jax.lax.dynamic_update_slice(x, 9.0 * x[:2], (7,)), lambda x: [*x[:2], *9 * x[:2]]),
-    "repeated addition": (lambda x: x.at[np.array([1, 1, 3])].add(2.0), lambda x: x + [0.0, 4.0, 0.0, 2.0]),
+    "slice beyond the end": (
+        lambda x: jax.lax.dynamic_update_slice(x, 9.0 * x[:2], (7,)),
+        lambda x: [*x[:2], *9 * x[:2]],
+    ),
+    "repeated addition": (lambda x: x.at[np.array([1, 1, 3])].add(2.0), lambda x: x + np.array([0.0, 4.0, 0.0, 2.0])),
     "first of equal": (
         lambda x: 1.0 * jnp.stack([jnp.argmax(jnp.abs(x) > 0.4), jnp.argmin(x * 0.0)]),
         lambda x: [0.0, 0.0],

@@ -189,7 +189,9 @@ def test_a_series_whose_errors_are_alike_is_more_troubled_than_a_calm_one(tmp_pa
     calm = dataclasses.replace(series[0], label="calm", outlier=np.zeros(600, bool), standardised=errors[1:, None])
     calm = dataclasses.replace(calm, nis=errors[1:] ** 2)
     correlated = (0.8 * errors[1:] + 0.8 * errors[:-1])[:, None]
-    text = make(tmp_path / "report.html", [calm, dataclasses.replace(calm, label="correlated", standardised=correlated)])
+    text = make(
+        tmp_path / "report.html", [calm, dataclasses.replace(calm, label="correlated", standardised=correlated)]
+    )
     assert text.index("<b>correlated</b>") < text.index("<b>calm</b>")
 
 

@@ -7,7 +7,6 @@ complete if its file exists, because files are written atomically; the same call
 import dataclasses
 import json
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
