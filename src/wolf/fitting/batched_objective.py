@@ -31,6 +31,7 @@ class BatchedScore:
         inputs: inputs, (T, U).
         two_part: score by the contaminated Gaussian of the method's noise model; otherwise by the Gaussian density.
         update_first: order of update and prediction.
+        unscored: number of first rows of each series that are not scored, (series,).
 
     Raises:
         native.UnsupportedModelError, native.UnsupportedOperationError: if native code does not support the model.
@@ -44,6 +45,7 @@ class BatchedScore:
         inputs: np.ndarray | None,
         two_part: bool,
         update_first: bool,
+        unscored: np.ndarray,
     ):
         self.affine, self.two_part, self.inputs = affine, two_part, inputs
         size = sum(fixed.size for fixed in affine.fixed)
@@ -60,9 +62,10 @@ class BatchedScore:
         self.affine_parameters = None if any(moves and varies for moves, varies in parts) else self._affine_parameters()
         self.ys = np.ascontiguousarray(ys, float)
         self.count = (np.isfinite(self.ys) & ~is_unusable(self.ys)).sum(-1).astype(float)
+        self.scored = (self.count > 0) & (np.arange(self.ys.shape[1]) >= unscored[:, None])
 
     def scores(self, numbers: np.ndarray) -> np.ndarray:
-        """Compute the score over all rows of all series at each of some points.
+        """Compute the score over the scored rows of all series at each of some points.
 
         Args:
             numbers: points, (B, K); the last two parameters are the share and width of outliers, if these are scored.
@@ -80,16 +83,16 @@ class BatchedScore:
         numbers = np.concatenate([numbers, numbers[-1:].repeat(padding, axis=0)])
         program = self._prepare(numbers)
         total = np.zeros(len(numbers))
-        for series, count in zip(self.ys, self.count, strict=True):
+        for series, count, scored in zip(self.ys, self.count, self.scored, strict=True):
             repeated = np.broadcast_to(series, (len(numbers), *series.shape))
             nis, log_density = native.run_many(program, repeated, self.inputs, None, threads=1)[1]
             if self.two_part:
                 log_density = _two_part(log_density, nis, count, *numbers[:, -2:].T[..., None])
-            total += np.where(count > 0, log_density, 0.0).sum(1)
+            total += np.where(scored, log_density, 0.0).sum(1)
         return total[: len(numbers) - padding]
 
     def scores_by_series(self, numbers: np.ndarray, series_index: np.ndarray) -> np.ndarray:
-        """Compute the score over all rows of one series per point; on all cores.
+        """Compute the score over the scored rows of one series per point; on all cores.
 
         Args:
             numbers: points, (B, K), as in `scores`.
@@ -106,8 +109,20 @@ class BatchedScore:
             count = self.count[series]
             if self.two_part:
                 log_density = _two_part(log_density, nis, count, *batch[:, -2:].T[..., None])
-            scores.append(np.where(count > 0, log_density, 0.0).sum(1))
+            scores.append(np.where(self.scored[series], log_density, 0.0).sum(1))
         return np.concatenate(scores)
+
+    def residuals(self, numbers: np.ndarray, series: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute eᵀ S⁻¹ e, the log density, and the number of measured coordinates of scored rows, (rows,) each.
+
+        Args:
+            numbers: one point, (K,).
+            series: which series.
+        """
+        ys, count, scored = self.ys[series], self.count[series], self.scored[series]
+        program = self._prepare(np.repeat(numbers[None], len(ys), axis=0))
+        nis, log_density = native.run_many(program, ys, self.inputs, None, threads=1)[1]
+        return nis[scored], log_density[scored], count[scored]
 
     def _affine_parameters(self) -> tuple[Arguments, np.ndarray, np.ndarray]:
         """Return the parameter vector of native code as an affine function: constant part, and coefficients."""

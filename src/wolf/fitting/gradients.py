@@ -27,33 +27,38 @@ def score_and_gradient(
     directions: tuple[PyTree, PyTree],
     ys: Array,
     inputs: Array | None,
+    scored: Array | None = None,
     *,
     two_part: bool,
     update_first: bool = False,
     fused: bool = False,
 ) -> tuple[Array, Array]:
-    """Compute the score over all rows of all series, and its derivative along each direction.
+    """Compute the score over the scored rows of all series, and its derivative along each direction.
 
     Args:
         point: model and method.
         directions: derivatives of their leaves by each free parameter, along a leading axis.
         ys: measurements, (B, T, M).
         inputs: inputs, (T, U).
+        scored: whether the two-part score counts a row, (B, T); all without it.
         two_part: score by the contaminated Gaussian of the method's noise model; otherwise by the Gaussian density.
         update_first: order of update and prediction.
         fused: compile the loop as one kernel.
     """
     before = None if inputs is None else jnp.concatenate([inputs[:1], inputs[:-1]])
 
-    def score_series(series: Array) -> tuple[Array, Array]:
+    def score_series(data: tuple[Array, Array]) -> tuple[Array, Array]:
+        series, counted = data
         arguments = (point, directions, (series, inputs, before))
         run = partial(_run, update_first=update_first)
         outputs, derivatives = one_kernel(run, *arguments) if fused else run(*arguments)
-        return _score_and_derivatives(point[1].noise, directions[1].noise, outputs, derivatives, series, two_part)
+        noise = point[1].noise, directions[1].noise
+        return _score_and_derivatives(*noise, outputs, derivatives, series, counted if two_part else None)
 
+    counted = jnp.ones(ys.shape[:2], bool) if scored is None else scored
     if len(ys) == 1:
-        return score_series(ys[0])
-    values, derivatives = jax.lax.map(score_series, ys)
+        return score_series((ys[0], counted[0]))
+    values, derivatives = jax.lax.map(score_series, (ys, counted))
     return values.sum(0), derivatives.sum(0)
 
 
@@ -77,15 +82,15 @@ def _run(
 
 
 def _score_and_derivatives(
-    noise: PyTree, noise_directions: PyTree, outputs: PyTree, derivatives: PyTree, series: Array, two_part: bool
+    noise: PyTree, noise_directions: PyTree, outputs: PyTree, derivatives: PyTree, series: Array, scored: Array | None
 ) -> tuple[Array, Array]:
     nis, log_density = outputs
-    if not two_part:
+    if scored is None:
         return log_density.sum(), derivatives[1].sum(0)
     count = jax.vmap(preprocess)(series).num_observed
 
     def score(nis: Array, log_density: Array, share: Array, widen: Array) -> Array:
-        return student_score.log_two_part(log_density, nis, count, share, widen).sum()
+        return jnp.where(scored, student_score.log_two_part(log_density, nis, count, share, widen), 0.0).sum()
 
     value, gradient = jax.value_and_grad(score, (0, 1, 2, 3))(nis, log_density, noise.share, noise.widen)
     derivative = (

@@ -99,8 +99,8 @@ class LockstepSolver:
     def __init__(self, objectives: list[Objective], seed: int):
         self.objectives = objectives
         self.batch = self._batch(seed)
-        for objective in objectives:
-            objective.batch = self.batch
+        for i, objective in enumerate(objectives):
+            objective.batch, objective.series = self.batch, slice(i, i + 1)
 
     def _batch(self, seed: int) -> BatchedScore | None:
         first = self.objectives[0]
@@ -109,10 +109,11 @@ class LockstepSolver:
         steps = max(objective.ys.shape[1] for objective in self.objectives)
         rows = np.full((len(self.objectives), steps, first.ys.shape[2]), np.nan)
         for row, objective in zip(rows, self.objectives, strict=True):
-            row[: objective.ys.shape[1]] = objective.ys[0]
+            row[: objective.ys.shape[1]] = objective.fitted_ys[0]
         generic = first.all_numbers(np.array(first.initial_points(seed)))
         try:
-            return BatchedScore(first.affine, generic, rows, None, first.two_part, first.update_first)
+            unscored = np.concatenate([objective.unscored for objective in self.objectives])
+            return BatchedScore(first.affine, generic, rows, None, first.two_part, first.update_first, unscored)
         except native.UNSUPPORTED:
             return None
 

@@ -8,17 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import native, validation
+from wolf.beliefs.density import LOG_2PI
 from wolf.execution import validate
 from wolf.fitting import fit_inputs
 from wolf.fitting.affine_in_parameters import AffineArrays
 from wolf.fitting.batched_objective import BatchedScore
-from wolf.fitting.diffuse_prior import DiffusePrior, prior_variances
+from wolf.fitting.boundary import at_boundary, near_zero, prefer_interior
+from wolf.fitting.diffuse_prior import DiffusePrior, prior_variances, unscored_rows
 from wolf.fitting.finite_differences import FAILED_LOSS, differentiate, stencil
 from wolf.fitting.gradients import score_and_gradient
 from wolf.fitting.initial_values import largest_step
-from wolf.fitting.local_search import Minimum
+from wolf.fitting.local_search import ABANDONED, Minimum
+from wolf.fitting.noise_shape import shape_uncertainty
 from wolf.fitting.optimizer import Query, Response, search
 from wolf.fitting.result import OUTLIER_SHARE_RANGE, Fit, FitData, Start
+from wolf.fitting.robust_start import without_start_outliers
 from wolf.fitting.transforms import Transform, sigmoid
 from wolf.inference.noise import ContaminatedGaussian
 from wolf.interfaces import Filter
@@ -38,6 +42,7 @@ GAIN_TOLERANCE = 1e-4  # tolerance of the log density, which decreases by 1/2 at
 MIN_CURVATURE = (
     1e-3  # of the log density in a free parameter: a standard error of 30, such as that of a variance near 0
 )
+TINY = float(np.finfo(float).tiny)
 MAX_MEASUREMENT = 1e140  # largest typical measurement: its square times a thousand steps is finite
 
 
@@ -82,10 +87,16 @@ class Objective:
         self.inputs = validation.inputs(inputs, self.ys.shape[1], first)
         validate.check_functions(first, self.inputs)
         validate.check_time_axes(first, self.ys.shape[1], update_first, "fit")
-        self.count = int(np.isfinite(self.ys).any(-1).sum())
-        if self.count < self.size + 2:
+        measured = np.isfinite(self.ys).any(-1)
+        if measured.sum() < self.size + 2:
             need = f"{self.size} parameters need at least {self.size + 2} values"
-            raise ValueError(f"ys is too short: {need}; got {self.count}")
+            raise ValueError(f"ys is too short: {need}; got {measured.sum()}")
+        num_diffuse = len(DiffusePrior(first, self.ys).diffuse_states)
+        self.unscored = unscored_rows(self.ys, num_diffuse if two_part else 0)
+        self.scored = np.arange(self.ys.shape[1]) >= self.unscored[:, None]
+        self.diffuse = DiffusePrior(first, self.ys, self.unscored)
+        self.fitted_ys = without_start_outliers(self.ys, first, self.unscored)
+        self.count = int((measured & self.scored).sum())
         self.fused = max(first.state_dim, first.obs_dim) <= SMALL and len(self.ys) == 1 and self.ys.shape[1] > 1
         outlier_limits: list[tuple[float | None, float | None]] = [
             (_logit(OUTLIER_SHARE_RANGE[0]), _logit(OUTLIER_SHARE_RANGE[1]))
@@ -99,7 +110,7 @@ class Objective:
             else template.affine
         )
         self.batch: BatchedScore | None = None
-        self.diffuse = DiffusePrior(first, self.ys)
+        self.series = slice(None)  # of those that the batch scores
         if self.affine is not None:
             size = len(self.limits)
             variances = prior_variances(self.affine.at(np.zeros(size))[0])
@@ -121,7 +132,7 @@ class Objective:
         if self.affine is None:
             return
         try:
-            options = (self.ys, self.inputs, self.two_part, self.update_first)
+            options = (self.fitted_ys, self.inputs, self.two_part, self.update_first, self.unscored)
             self.batch = BatchedScore(self.affine, self.all_numbers(np.array(candidates)), *options)
         except native.UNSUPPORTED:
             self.batch = None
@@ -164,26 +175,50 @@ class Objective:
 
         If the arrays were found to be affine, they are compared with what the builder returns at the result.
         """
-        results = yield from search(starts, self.limits, GAIN_TOLERANCE / self.count)
+        tolerance = GAIN_TOLERANCE / self.count
+        results = yield from search(starts, self.limits, tolerance)
         results.sort(key=lambda result: result.fun)
-        best = results[0]
-        if not best.fun < FAILED_LOSS:
+        if not results[0].fun < FAILED_LOSS:
             raise ValueError("the score is not finite at any start; pass other first guesses, start=")
+        zeros = yield from self._find_zeros(results)
+        abandoned = [result.x for result in results if result.message == ABANDONED]
+        if zeros[0] and abandoned:  # they were abandoned for a degenerate optimum
+            results = [each for each in results if each.message != ABANDONED]
+            results += yield from search(abandoned, self.limits, tolerance)
+            results.sort(key=lambda result: result.fun)
+            zeros = yield from self._find_zeros(results)
+        order = prefer_interior([result.fun for result in results], zeros, self._measurement_names(), self.count)
+        results, zeros = [results[i] for i in order], [zeros[i] for i in order]
+        best = results[0]
         values = self.transform.natural(best.x[: self.size])
         if self.affine is not None and not self.affine.holds(self.numbers(best.x)):
             self.affine = self.batch = None
             return (yield from self._solve(starts))
         return Fit(
             parameters=values,
-            errors=(yield from self._errors(best.x)),
+            errors=self._admit_heavy_tails(best.x, (yield from self._errors(best.x))),
             model=self._build(values)[0],
             outlier_share=sigmoid(best.x[-2]) if self.two_part else None,
             outlier_widen=float(np.exp(best.x[-1])) if self.two_part else None,
             score=self._total_score(best),
             count=self.count,
-            starts=tuple(self._describe(result) for result in results),
+            starts=tuple(self._describe(*pair) for pair in zip(results, zeros, strict=True)),
             data=FitData(self.ys, self.method, self.inputs, self.update_first),
         )
+
+    def _find_zeros(self, results: list[Minimum]) -> Generator[Query, Response, list[tuple[str, ...]]]:
+        """Find the positive parameters of each result that are at a boundary: 0 is as likely, or the upper limit."""
+        points = [near_zero(result.x, self.transform) for result in results]
+        losses = (yield np.concatenate(points), 0)[0].reshape(len(points), -1)
+        found = zip(results, losses, strict=True)
+        return [at_boundary(each.x, self.count * (own - each.fun), self.transform, self.count) for each, own in found]
+
+    def _measurement_names(self) -> tuple[str, ...]:
+        """Name the positive parameters on which the measurement covariance depends."""
+        usual, numbers = np.asarray(self.first[2].obs_cov), np.array([*self.first[0].values()])
+        steps = zip(self.transform.names, np.diag(numbers), strict=True)
+        doubled = {name: numbers + step for name, step in steps if self.transform.bounds[name] == "positive"}
+        return tuple(name for name, each in doubled.items() if np.any(np.asarray(self._model(each).obs_cov) != usual))
 
     def loss(self, free: np.ndarray) -> tuple[float, np.ndarray]:
         """Compute minus the score per row, and its gradient."""
@@ -291,7 +326,8 @@ class Objective:
         options = {"two_part": self.two_part, "update_first": self.update_first, "fused": self.fused}
         try:
             with precision("float64"):
-                value, gradient = score_and_gradient(point, directions, self.ys, self.inputs, **options)
+                rows = self.fitted_ys, self.inputs, self.scored
+                value, gradient = score_and_gradient(point, directions, *rows, **options)
                 return float(value), np.asarray(gradient)
         except jax.errors.JaxRuntimeError as error:
             if not (self.fused and is_emission_failure(error)):
@@ -320,17 +356,35 @@ class Objective:
         errors = self.transform.derivatives(free[: self.size]) * deviations[: self.size]
         return dict(zip(self.transform.names, errors.tolist(), strict=True))
 
+    def _admit_heavy_tails(self, free: np.ndarray, errors: dict[str, float]) -> dict[str, float]:
+        """Add the uncertainty about the shape of the noise to the errors of measurement variances."""
+        if not self.two_part or self.batch is None:
+            return errors
+        numbers = self.numbers(free)
+        nis, log_density, count = self.batch.residuals(numbers, self.series)
+        innovation_var = np.median(np.exp((-2.0 * log_density - nis) / count - LOG_2PI))  # a geometric mean of S
+        obs_cov = np.asarray(self._model(numbers).obs_cov)
+        obs_var = np.median(np.diagonal(obs_cov, axis1=-2, axis2=-1))
+        shift = shape_uncertainty(nis, count, *numbers[-2:]) * max(1.0, innovation_var / max(obs_var, TINY))
+        added = {
+            name: shift * value
+            for name, value in zip(self.transform.names, numbers, strict=False)
+            if name in self._measurement_names()
+        }
+        return {name: float(np.hypot(error, added.get(name, 0.0))) for name, error in errors.items()}
+
     def _total_score(self, result: Minimum) -> float:
-        """Return the score of all rows without the correction for a diffuse prior, as of the returned model."""
+        """Return the score of the scored rows without the correction for a diffuse prior, as of the returned model."""
         if self.affine is None:
             variances = prior_variances(self._point_at(result.x)[0])
         else:
             variances = self.prior_variance_terms[0] + self.numbers(result.x) @ self.prior_variance_terms[1]
         return -float(result.fun) * self.count - float(self.diffuse.cost(variances))
 
-    def _describe(self, result: Minimum) -> Start:
+    def _describe(self, result: Minimum, zeros: tuple[str, ...]) -> Start:
         values = self.transform.natural(result.x[: self.size])
-        return Start(self._total_score(result), bool(result.success), int(result.nfev), str(result.message), values)
+        score, evaluations = self._total_score(result), int(result.nfev)
+        return Start(score, bool(result.success) and not zeros, evaluations, str(result.message), values, zeros)
 
 
 def _logit(probability: float) -> float:

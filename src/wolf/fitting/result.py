@@ -26,11 +26,12 @@ class Start(NamedTuple):
     """Result of one start of the search.
 
     Attributes:
-        score: log predictive density of all measurements.
-        converged: whether the search converged.
+        score: log predictive density of the measurements that are scored.
+        converged: whether the search converged, to an optimum with no variance at a boundary.
         evaluations: number of evaluations of the score with its gradient.
         message: message of the optimiser.
         parameters: parameters at its end.
+        at_boundary: names of those at a boundary: 0 is as likely.
     """
 
     score: float
@@ -38,6 +39,7 @@ class Start(NamedTuple):
     evaluations: int
     message: str
     parameters: dict[str, float]
+    at_boundary: tuple[str, ...] = ()
 
 
 class FitData(NamedTuple):
@@ -66,9 +68,10 @@ class Fit:
         model: model with these parameters, ready for `wolf.filter`.
         outlier_share: fitted share of outliers; None for the Gaussian score.
         outlier_widen: fitted variance of an outlier's residual over that of a good one; None for the Gaussian score.
-        score: log predictive density of all measurements.
-        count: rows with a measurement.
-        starts: results of the starts of the search, the best first.
+        score: log predictive density of the measurements that are scored: all of them, or, for the two-part score of a
+            model with diffuse states, those after the first five of each state.
+        count: scored rows with a measurement.
+        starts: results of the starts of the search, that of the fit first.
         states_rmse: root mean squared error of the states, where they were known and fitted to.
         data: what the fit was made from; None where it was not made by `wolf.fit`.
     """
@@ -111,7 +114,7 @@ class Fit:
             >>> truth = wolf.models.local_level(level_var=0.1, obs_var=1.0)
             >>> ys = wolf.simulate.trajectory(truth, 200, key=1).measurements
             >>> print(wolf.fit(wolf.models.local_level, ys).summary().as_text().splitlines()[3])
-            States:                              1   Log Likelihood                -311.309
+            States:                              1   Log Likelihood                -318.517
         """
         from wolf.fitting.summary import summarize
 
@@ -119,8 +122,16 @@ class Fit:
 
     @property
     def converged(self) -> bool:
-        """Whether the best start converged."""
+        """Whether the start that is used converged, to an optimum with no variance at a boundary."""
         return self.starts[0].converged
+
+    @property
+    def at_boundary(self) -> tuple[str, ...]:
+        """Names of parameters at a boundary, usually variances for which 0 is as likely.
+
+        Where another start found an optimum without any that is nearly as good, that one is used.
+        """
+        return self.starts[0].at_boundary
 
     @property
     def agreeing(self) -> int:
@@ -143,6 +154,8 @@ class Fit:
         return html.page(self._title(), self._rows())
 
     def _title(self) -> str:
+        if self.at_boundary:
+            return f"Fit: AT A BOUNDARY: {' and '.join(self.at_boundary)}, for which 0 is as likely"
         return f"Fit: {'converged' if self.converged else 'NOT converged: ' + self.starts[0].message}"
 
     def _rows(self) -> list[tuple[str, str]]:

@@ -31,7 +31,8 @@ class FitSummary:
     Attributes:
         fit: the fit.
         log_likelihood: of the measurements, without the first ones, which determine the diffuse states.
-        count: number of rows with a measurement that it is of.
+        num_rows: rows with a measurement.
+        count: rows that the log-likelihood is of.
         num_parameters: fitted parameters, with the share and width of outliers, which the information criteria count.
         aic: criterion of Akaike (1974).
         aicc: the same, corrected for short series (Hurvich & Tsai 1989).
@@ -41,6 +42,7 @@ class FitSummary:
 
     fit: "Fit"
     log_likelihood: float
+    num_rows: int
     count: int
     num_parameters: int
     aic: float
@@ -77,6 +79,7 @@ class FitSummary:
 
     def _facts(self) -> tuple[list[Pair], list[Pair]]:
         fit = self.fit
+        converged = "at a boundary" if fit.at_boundary else str(fit.converged)
         share = "not fitted" if fit.outlier_share is None else f"{fit.outlier_share:.2%}"
         left = [
             ("Model:", repr(fit.model).partition("(")[0]),
@@ -86,10 +89,10 @@ class FitSummary:
                 "states" if fit.states_rmse is not None else "gaussian" if share == "not fitted" else "two-part",
             ),
             ("Outlier share:", share),
-            ("Converged:", f"{fit.converged} ({fit.agreeing} of {len(fit.starts)} starts)"),
+            ("Converged:", f"{converged} ({fit.agreeing} of {len(fit.starts)} starts)"),
         ]
         right = [
-            ("No. Observations:", str(fit.count)),
+            ("No. Observations:", str(self.num_rows)),
             ("Log Likelihood", f"{self.log_likelihood:.3f}"),
             ("AIC", f"{self.aic:.3f}"),
             ("AICc", f"{self.aicc:.3f}"),
@@ -125,6 +128,8 @@ class FitSummary:
             notes.append(f"Parameters minimise the error of known states: RMSE {self.fit.states_rmse:.4g}.")
         elif any(np.isnan(error) for error in self.fit.errors.values()):
             notes.append("nan: the parameter is at a limit, or its standard error is not known.")
+        if self.fit.at_boundary:
+            notes.append(f"At a boundary, where 0 is as likely: {', '.join(self.fit.at_boundary)}.")
         if self.fit.outlier_share is not None:
             notes.append("Measurements classified as outliers are left out of the checks.")
         return notes
@@ -148,7 +153,8 @@ def summarize(fit: "Fit") -> FitSummary:
     bic = -2.0 * log_likelihood + np.log(max(count, 1)) * parameters
     errors = np.concatenate([standardised_errors(out)[burn:] for out in runs])
     tests = tuple(residual_tests(column) for column in errors.T)
-    return FitSummary(fit, log_likelihood, count, parameters, aic, aic + correction, float(bic), tests)
+    rows = int(np.isfinite(data.ys).any(-1).sum())
+    return FitSummary(fit, log_likelihood, rows, count, parameters, aic, aic + correction, float(bic), tests)
 
 
 def _run(fit: "Fit", series: int) -> Filtered:

@@ -67,7 +67,7 @@ def series_findings(each: CleanedSeries) -> list[str]:
     share = each.num_outliers / max(each.num_weights, 1)
     if share > MAX_OUTLIER_SHARE:
         findings.append(f"{share:.0%} of the measurements are outliers: the model is probably wrong")
-    if each.fit is not None and not each.fit.converged:
+    if each.fit is not None and not (each.fit.converged or each.fit.at_boundary):
         findings.append("the fit of the noise did not converge; set known variances")
     unidentified = [name for name in each.parameters if not is_identified(each, name)]
     if unidentified:

@@ -251,7 +251,8 @@ def _noise_lines(series: Sequence[FittedSeries]) -> list[str]:
     first, last = series[0].fit_rows
     if fitted and last - first < len(series[0].values):
         lines.append(_line("", f"on a sample: rows {first + 1:,} to {last:,} of {len(series[0].values):,}"))
-    unconverged = [each.label or "the series" for each in series if each.fit is not None and not each.fit.converged]
+    fits = [(each.label or "the series", each.fit) for each in series if each.fit is not None]
+    unconverged = [label for label, fit in fits if not (fit.converged or fit.at_boundary)]
     if unconverged:
         lines.append(
             _line(
