@@ -150,6 +150,26 @@ def test_score_matching_is_the_posterior_of_its_loss(x64):
     np.testing.assert_allclose(out.covs[-1, 0, 0], (mass * (grid - mean) ** 2).sum() / mass.sum(), rtol=1e-9)
 
 
+def test_centring_repairs_the_coverage_of_gaussian_processes():
+    """With a constant centre, and c the quantile of what is far from it, good values far from it count for less."""
+    times = np.linspace(0, 1, 200)
+    model = wolf.models.matern(times, 1.5, length=0.1, signal_var=4.0, obs_var=0.0625)
+    gaps = np.sqrt(3) / 0.1 * np.abs(times[:, None] - times)
+    root = np.linalg.cholesky(4 * (1 + gaps) * np.exp(-gaps) + 1e-9 * np.eye(200))
+    inside = {"ST-RCGP": [], "RCGP": []}
+    for seed in range(10):
+        rng = np.random.default_rng([seed, 34])
+        curve = root @ rng.normal(size=200)
+        ys = curve + 0.25 * rng.normal(size=200)
+        ys = np.where(rng.random(200) < 0.05, ys + rng.normal(5, 1, 200), ys)
+        constant = {"centre": ys.mean(), "c": np.quantile(np.abs(ys - ys.mean()), 0.95)}
+        for name, options in (("ST-RCGP", {}), ("RCGP", constant)):
+            out = wolf.smooth(wolf.filter(model, ys, method=wolf.methods.make("ST-RCGP", **options)))
+            inside[name].append(np.abs(out.means[:, 0] - curve) < 1.96 * np.sqrt(out.covs[:, 0, 0]))
+    assert 0.92 < np.mean(inside["ST-RCGP"]) < 0.99
+    assert np.mean(inside["RCGP"]) < 0.85
+
+
 def test_run_length_filter_is_the_sum_over_all_segmentations(rng):
     """Adams & MacKay's model with a state redrawn before each change: 2^T segmentations, each a Gaussian."""
     steps, hazard = 7, 0.2
