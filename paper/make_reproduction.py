@@ -3,7 +3,8 @@
 wolf reproduce --scale paper --out reproduction
 python paper/make_reproduction.py reproduction ["a remark about the machine"]
 
-answers.toml has the sentences that open each page, alt_texts.toml what is seen in each picture;
+A folder may have some of the experiments: the pages of the others are kept, and the index counts the verdicts of all,
+which are in results/. answers.toml has the sentences that open each page, alt_texts.toml what is seen in each picture;
 docs/reproduction/errata.md is written by hand and kept.
 """
 
@@ -22,8 +23,8 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 PAGES = DOCS / "reproduction"
 IMAGES = DOCS / "images" / "reproduction"
+RESULTS = HERE / "results"
 ALT_TEXTS, ANSWERS = HERE / "alt_texts.toml", HERE / "answers.toml"
-BY_HAND = ("errata",)
 WIDTH = 1300  # pixels of a picture, at most
 PALETTE = 256
 LARGEST_SHIFT = (
@@ -74,18 +75,36 @@ and no reason is known. Every number and picture on these pages comes from such 
 def main(folder: Path, remark: str = "") -> None:
     """Write the page of verdicts, a page for each experiment, and the pictures."""
     known = registry.experiments()
-    done = {name: _load(folder / name) for name in known if (folder / name / "results.json").exists()}
-    for place, kind in ((PAGES, "*.md"), (IMAGES, "*.png")):
+    for place in (PAGES, IMAGES, RESULTS):
         place.mkdir(parents=True, exist_ok=True)
-        for old in place.glob(kind):
-            if old.stem not in BY_HAND:
-                old.unlink()
+    fresh = {name: _load(folder / name) for name in known if (folder / name / "results.json").exists()}
+    for name, (results, manifest) in fresh.items():
+        for old in _pictures_of(name, known):
+            old.unlink()
+        _write(name, _page(known[name], results, manifest, folder / name))
+        kept = {"results": results, "manifest": manifest}
+        (RESULTS / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    done = {name: _kept(name) for name in known if (RESULTS / f"{name}.json").exists()}
     top = ["# The paper, reproduced", "", *_abstract(done), *_summary(known, done), ""]
     _write("index", [*top, *_differences(done), "", HOW + _conditions(done, remark)])
-    for name, (results, manifest) in done.items():
-        _write(name, _page(known[name], results, manifest, folder / name))
     size = sum(path.stat().st_size for path in IMAGES.glob("*.png"))
-    print(f"{len(done)} of {len(known)} experiments, pictures {size / 1e6:.1f} MB")
+    print(f"{len(fresh)} written, {len(done)} of {len(known)} experiments, pictures {size / 1e6:.1f} MB")
+
+
+def _pictures_of(name: str, known: dict) -> list[Path]:
+    """List the pictures of an experiment: those whose longest matching name of an experiment is its name."""
+
+    def owner(path: Path) -> str:
+        return max(
+            (each for each in known if path.stem == each or path.stem.startswith(f"{each}-")), key=len, default=""
+        )
+
+    return [path for path in IMAGES.glob("*.png") if owner(path) == name]
+
+
+def _kept(name: str) -> tuple[dict, dict]:
+    kept = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return kept["results"], kept["manifest"]
 
 
 def _write(name: str, lines: list[str]) -> None:
@@ -142,8 +161,7 @@ def _abstract(done: dict) -> list[str]:
     if "uci-as-run" not in done:
         return []
     measured = done["uci-as-run"][0]["measured"]
-    title = "sets on which the better WoLF matches or outperforms every rival, of 9"
-    published, corrected = (measured.get(f"{title}{suffix}") for suffix in ("", ", EKF-IW corrected"))
+    published, corrected = (measured.get(f"sets that WoLF matches{suffix}") for suffix in ("", ", EKF-IW corrected"))
     if published is None or corrected is None:
         return []
     table = {each.name: each.value for each in verdict.expected()["uci-as-run"] if each.value is not None}
@@ -158,7 +176,8 @@ def _abstract(done: dict) -> list[str]:
         'Does WoLF "match or outperform other robust filtering methods", as the abstract says? On tracking yes; on '
         "the nine regression sets it depends on the EKF-IW that it is compared with. By the authors' own table WoLF "
         f"matches or outperforms every rival on {reported} of 9 sets; by their method as published, run here on their "
-        f"trials, on {published:.0f}; by EKF-IW as its box prints it, linearised once, on {corrected:.0f}. (A match is "
+        f"trials, on {published:.0f} of {measured['sets that were run']:.0f}; by EKF-IW as its box prints it, "
+        f"linearised once, on {corrected:.0f}. (A match is "
         f"at most {match} % worse.) Tuned alike, KF-IW also matches WoLF-IMQ on [tracking under Student "
         "noise](tracking-tuning.md). The lower cost holds as the paper means it, in the number of states; in [native "
         "code](tracking-student.md) for a few states a weight adds 40 to 60 %, and the inner iterations of KF-B and "

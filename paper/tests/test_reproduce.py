@@ -293,6 +293,7 @@ def test_the_pages_say_what_the_folder_says(tmp_path, only, monkeypatch):
     pages = the_generator()
     monkeypatch.setattr(pages, "PAGES", tmp_path / "pages")
     monkeypatch.setattr(pages, "IMAGES", tmp_path / "images")
+    monkeypatch.setattr(pages, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(pages, "ANSWERS", tmp_path / "answers.toml")
     (tmp_path / "answers.toml").write_text('[made-up]\nanswer = "The total is %(total).1f: 100 %% of it."\n')
     (tmp_path / "pages").mkdir()
@@ -310,6 +311,19 @@ def test_the_pages_say_what_the_folder_says(tmp_path, only, monkeypatch):
     assert "| total | 1.5 | 1 ± 0 % | differs (1) |" in page
     assert "(1) Differs by a choice of ours: it was made up." in page
     assert "wolf reproduce made-up --scale small --seed 314" in page
+    pages.main(tmp_path / "empty")  # the pages and verdicts of earlier folders are kept
+    assert (tmp_path / "pages" / "index.md").read_text() == index
+    assert (tmp_path / "pages" / "made-up.md").read_text() == page
+
+
+def test_the_index_counts_the_verdicts_that_are_kept():
+    pages = the_generator()
+    done = {name: pages._kept(name) for name in registry.experiments()}
+    index = (pages.PAGES / "index.md").read_text()
+    assert [line for line in pages._totals(done) if line not in index] == []
+    for name, (results, _) in done.items():
+        page = (pages.PAGES / f"{name}.md").read_text()
+        assert [found["name"] for found in results["verdicts"] if f"| {found['name']} |" not in page] == []
 
 
 def test_an_answer_without_its_figures_is_left_out():

@@ -140,7 +140,8 @@ def measure(rows: Mapping[str, Rows], config: Settings) -> dict[str, float]:
             found[f"{name}: EKF-IW: share of trials lost"] = float(np.mean(~(np.array(lost) < LOST)))
         if means:
             found |= _compare(means)
-            found["sets on which a WoLF filter is faster than OGD"] = _count_faster(rows, variant, config.sets)
+            if all(f"{variant}-{name}-times" in rows for name in config.sets):
+                found["sets on which a WoLF filter is faster than OGD"] = _count_faster(rows, variant, config.sets)
     return found
 
 
@@ -169,6 +170,8 @@ def _compare(means: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     return {
         "WoLF is more accurate than EKF and OGD on every set": margin - 1.0,
         **{f"{title}{suffix}": _count(means, rivals) for suffix, rivals in counts.items()},
+        **{f"sets that WoLF matches{suffix}": _count(means, rivals) for suffix, rivals in counts.items()},
+        "sets that were run": len(means),
         "better WoLF over EKF-B, worst set": max(better[name] / each["EKF-B"] for name, each in means.items()),
         "better WoLF over EKF-IW, worst set": max(better[name] / each["EKF-IW"] for name, each in means.items()),
     } | (_compare_untuned(means, better) if CLEAN in next(iter(means.values())) else {})
@@ -189,13 +192,14 @@ def _count_faster(rows: Mapping[str, Rows], variant: str, sets: tuple[str, ...])
     count = 0
     for name in sets:
         times = {row["method"]: row["seconds_per_step"] for row in rows.get(f"{variant}-{name}-times", [])}
-        count += bool(times) and min(times["WoLF-IMQ"], times["WoLF-TMD"]) < times["OGD"]
+        count += min(times["WoLF-IMQ"], times["WoLF-TMD"]) < times["OGD"]
     return count
 
 
 def draw(rows: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
     """Draw the paper's figure, the errors by set, and the table of sets."""
-    figures = {"relative": draw_relative(rows, config.variants, config.sets)}
+    timed = all(f"{variant}-{name}-times" in rows for variant in config.variants for name in config.sets)
+    figures = {"relative": draw_relative(rows, config.variants, config.sets)} if timed else {}
     for variant in config.variants:
         figures[f"errors-{variant}"] = draw_errors(rows, variant, config.sets)
     return figures | {"sets": draw_sets(rows["sets"])}
@@ -233,6 +237,9 @@ REMARKS = (
     "The network starts from the same weights in all trials, and the draw matters: with twelve draws and the "
     "thresholds found as run the errors of WoLF were 0.041 to 0.055 on Energy, 0.093 to 0.133 on Yacht and 0.127 to "
     "0.178 on Naval.",
+    "As run, EKF-IW on naval and EKF-B and EKF in bfloat16 there are unexplained (3 trials judged; one of EKF came to "
+    "NaN). Wine's EKF-IW is, too: 0.606 is reported, and here it is 0.11 for every ℓ from 0.56 to 5 with 2, 5 "
+    "and 9 iterations (20 trials each), with none of 99 trials lost; one lost trial could make that mean.",
     "The errors are means over all trials but the first, on which the hyper-parameters were chosen. As printed "
     "Power has 30 trials, Naval 20, Protein 10 and all others 100; as run Kin8nm and Power have 10, Naval 4, "
     "Protein 3 and all others 40, where the published ones are 99.",

@@ -388,9 +388,10 @@ def test_degenerate_priors_raise(priors):
         AdaptiveNoiseScales(priors=priors)
 
 
-def test_unsorted_sizes_raise():
+@pytest.mark.parametrize("sizes", [(1.0, 0.25), (1.0, 1.0, 4.0)])
+def test_unsorted_sizes_raise(sizes):
     with pytest.raises(ValueError, match="sizes must increase"):
-        AdaptiveNoiseScales(sizes=(1.0, 0.25))
+        AdaptiveNoiseScales(sizes=sizes)
 
 
 @pytest.mark.parametrize(("share", "patience"), [(0.01, 5), (0.05, 5), (0.1, 7), (0.2, 9), (0.3, 12), (0.9, 22)])
@@ -404,6 +405,13 @@ def test_patience_depends_on_the_outlier_rate(share, patience, x64):
     for t, least in ((0, 5), (20, 6)):  # at first the prior may be wrong
         begun = method.noise._begin_run(state.memory._replace(base=rule), t)
         assert np.ceil(method.noise._patience(begun, 0)) == max(patience, least)
+
+
+def test_the_possible_outlier_rate_is_two_standard_deviations_above_the_rate():
+    counts = np.full(len(SCALES), 1e-12)
+    counts[[3, -1]] = 90.0, 10.0
+    found = NoiseEstimate(SCALES, counts)
+    np.testing.assert_allclose(found.possible_share, (10.0 + np.sqrt(40.5)) / 100.0, rtol=1e-9)
 
 
 def test_an_accepted_jump_restores_the_counts(rng, x64):
