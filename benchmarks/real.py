@@ -139,7 +139,7 @@ def _offset(some: np.ndarray, sd: float, rng: np.random.Generator, before: float
     return some + _sign(rng) * rng.uniform(8, 16) * sd
 
 
-def _wild(some: np.ndarray, sd: float, rng: np.random.Generator, before: float) -> np.ndarray:
+def _random_run(some: np.ndarray, sd: float, rng: np.random.Generator, before: float) -> np.ndarray:
     return some + rng.choice([-1.0, 1.0], len(some)) * rng.uniform(5, 25, len(some)) * sd
 
 
@@ -152,7 +152,7 @@ FAULTS = {
     "zeros": Faults(20, 2, lambda some, sd, rng, before: np.zeros_like(some)),
     "bursts of 4": Faults(10, 4, _offset),
     "bursts of 12": Faults(5, 12, _offset),
-    "wild runs of 8": Faults(5, 8, _wild),
+    "random runs of 8": Faults(5, 8, _random_run),
     "stuck for 24": Faults(3, 24, lambda some, sd, rng, before: np.full_like(some, before)),
     "drifts of 24": Faults(3, 24, _drift),
 }

@@ -22,7 +22,7 @@ import pandas as pd
 from real import FAULTS, Real, by_wolf, load, put_in, spread
 from scipy.interpolate import CubicSpline
 
-LONG_FAULTS = ("bursts of 12", "wild runs of 8", "stuck for 24", "drifts of 24")
+LONG_FAULTS = ("bursts of 12", "random runs of 8", "stuck for 24", "drifts of 24")
 AROUND = 100  # readings on each side of a gap that a Gaussian process sees
 STL_ROUNDS = 3  # of filling the gaps by the season that was found with the last filling
 WAVES = 3  # of a season in statsmodels
