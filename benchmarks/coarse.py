@@ -110,8 +110,8 @@ def run(coarse: Coarse, method: str, seed: int, kinds: list[str]) -> list[dict[s
         seconds = process_time() - began
         precision, recall, both = real.f1(flags, places)
         away = np.abs(estimate - values) / coarse.size
-        told = {"fault": kind, "precision": precision, "recall": recall, "f1": both, "seconds": seconds}
-        rows.append(base | told | {"at faults": float(away[places].mean())})
+        scores = {"fault": kind, "precision": precision, "recall": recall, "f1": both, "seconds": seconds}
+        rows.append(base | scores | {"at faults": float(away[places].mean())})
     return rows
 
 
