@@ -12,7 +12,7 @@ TEST_VERSIONS := bin/pytest $(VERSIONS_TESTS) -m "not slow and not thorough and 
 VERSION = $(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p' pyproject.toml)
 # All Pythons of pyenv answer to their names, where there is pyenv.
 ALL_OF_PYENV = PYENV_VERSION=$$(pyenv versions --bare 2> /dev/null | paste -sd:)
-# Or every program that a test starts would compile this source anew.
+# Or every program that a test starts would compile this source again.
 unexport PYTHONDONTWRITEBYTECODE
 # A file stays with one worker: its tests share compiled programs, which are most of the time. A worker that dies ends
 # the run: by files, others wait for its tests for ever.

@@ -23,7 +23,7 @@ import real
 
 STEPS = (0.125, 0.5, 1.0, 2.0, 4.0)  # of rounding, in deviations of a series around its running median
 EVERY = (2, 3)  # reading that interpolated series keep
-KINDS = ("spikes", "bursts of 12", "wild runs of 8", "stuck for 24", "stuck for 60")
+KINDS = ("spikes", "bursts of 12", "random runs of 8", "stuck for 24", "stuck for 60")
 FAULTS = real.FAULTS | {"stuck for 60": real.FAULTS["stuck for 24"]._replace(length=60, runs=2)}
 ROWS = 2_000
 
@@ -110,8 +110,8 @@ def run(coarse: Coarse, method: str, seed: int, kinds: list[str]) -> list[dict[s
         seconds = process_time() - began
         precision, recall, both = real.f1(flags, places)
         away = np.abs(estimate - values) / coarse.size
-        told = {"fault": kind, "precision": precision, "recall": recall, "f1": both, "seconds": seconds}
-        rows.append(base | told | {"at faults": float(away[places].mean())})
+        scores = {"fault": kind, "precision": precision, "recall": recall, "f1": both, "seconds": seconds}
+        rows.append(base | scores | {"at faults": float(away[places].mean())})
     return rows
 
 

@@ -75,9 +75,9 @@ def sizes(source: Path) -> tuple[int, int]:
     subprocess.run(
         ["arm-none-eabi-gcc", *TARGET, *CAREFUL, "-fstack-usage", "-c", str(source), "-o", str(made)], check=True
     )
-    told = subprocess.run(["arm-none-eabi-size", str(made)], capture_output=True, text=True, check=True).stdout
+    report = subprocess.run(["arm-none-eabi-size", str(made)], capture_output=True, text=True, check=True).stdout
     usage = made.with_suffix(".su").read_text().splitlines()
-    return int(told.splitlines()[1].split()[0]), next(int(line.split()[-2]) for line in usage if "_step" in line)
+    return int(report.splitlines()[1].split()[0]), next(int(line.split()[-2]) for line in usage if "_step" in line)
 
 
 def cost(model: wolf.LinearModel, method: str | None) -> Cost:
@@ -85,9 +85,9 @@ def cost(model: wolf.LinearModel, method: str | None) -> Cost:
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "tracker.c"
         exported = wolf.export_c(model, method, source)
-        told = run(build(source.parent, [source], "-DTRACKER_SELF_TEST"))
+        output = run(build(source.parent, [source], "-DTRACKER_SELF_TEST"))
         counted = int(run(build(source.parent, [source, HERE / "count.c"]))) if model.obs_dim == 2 else 0
-        return Cost(*sizes(source), exported.state_bytes, counted, told)
+        return Cost(*sizes(source), exported.state_bytes, counted, output)
 
 
 def main() -> None:

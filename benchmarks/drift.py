@@ -1,7 +1,7 @@
 """Which drift `OnlineRegressor` should have by default: progressive errors on streams that move and that stand still.
 
     python benchmarks/drift.py            # the seeds that the default was chosen on
-    python benchmarks/drift.py --fresh    # seeds that nobody looked at
+    python benchmarks/drift.py --fresh    # seeds that were not used in development
 
 A stream has 2,000 rows of 3 features; the target is a linear relation that moves, in units of its spread, plus a sine
 of the first feature and noise of 0.2; in the dirty ones a tenth of the targets is wrong. Numbers are root mean squared

@@ -7,7 +7,7 @@
 A series of 400 steps is simulated from its model, one thing is done to it at a random place, and the method filters it.
 What counts is the strongest cause that `explain` names at that place (`wolf.explain(out).causes`); "none" if nothing is
 named there. False alarms are clean series in which anything is named, and those in which something is named elsewhere
-than at the fault. Sizes are in standard deviations of the measurement noise, `--size 8` of them unless told.
+than at the fault. Sizes are in standard deviations of the measurement noise, `--size 8` of them by default.
 
 A second table is about drifts alone, by the steps that they take, beside what can be reached at most: a slow drift that
 goes back at once looks like a shift of the level at its end. A third one is about series with two faults, of 6 to 20
@@ -48,7 +48,7 @@ def models():
 
 
 def spoil(model, kind, rng, size, length=None):
-    """Simulate a series with one fault, of a usual length unless told; return it, and its first and last step."""
+    """Simulate a series with one fault, of a usual length by default; return it, and its first and last step."""
     deviation = np.sqrt(np.diag(model.R))
     first = int(rng.integers(MARGIN, STEPS - 2 * MARGIN))
     ways = rng.normal(size=len(deviation))
@@ -138,10 +138,10 @@ def table(name, method, counts, others):
 
 
 def reachable(model, length, size):
-    """Say how often a drift can be told from a level shift at its end, by one who knows all but which of both it is.
+    """Count how often a drift can be distinguished from a level shift at its end when all but the kind is known.
 
-    Errors that differ by d deviations are told apart with probability Φ(d / 2), by the likelihood ratio; whoever is
-    right more often about drifts is less often right about shifts.
+    Errors that differ by d deviations are distinguished with probability Φ(d / 2), by the likelihood ratio: a detector
+    that is right more often about drifts is less often right about shifts.
     """
     signatures, steps = FaultSignatures(model), STEPS - MARGIN
     push = size * np.sqrt(np.diag(model.R)) * np.eye(1, model.obs_dim)[0]
@@ -215,7 +215,7 @@ def pairs(method, trials, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", help=f"of {', '.join(models())}, drifts, pairs; all unless told")
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(models())}, drifts, pairs; all by default")
     parser.add_argument("--method", nargs="*", default=["Learned", "Adaptive"])
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=997_301)

@@ -48,9 +48,9 @@ def run(*command):
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    *told, used = done.stdout.strip().splitlines()
+    *lines, used = done.stdout.strip().splitlines()
     processor, peak = map(float, used.split())
-    return told, time.perf_counter() - started, processor, peak
+    return lines, time.perf_counter() - started, processor, peak
 
 
 def main():

@@ -110,15 +110,15 @@ class SimdKalman:
         """Take in a series, (T, M), or many, (N, T, M)."""
         mean, cov = predicted(self.model)
         data = ys if ys.ndim == 3 else ys[None]
-        told: Any = {"initial_value": mean, "initial_covariance": cov, "filtered": True, "smoothed": False}
-        means = self.kf.compute(data, 0, **told, observations=False).filtered.states.mean
+        options: Any = {"initial_value": mean, "initial_covariance": cov, "filtered": True, "smoothed": False}
+        means = self.kf.compute(data, 0, **options, observations=False).filtered.states.mean
         return means if ys.ndim == 3 else means[0]
 
     def smooth(self, ys: np.ndarray) -> np.ndarray:
         """Take in a series and smooth it."""
         mean, cov = predicted(self.model)
-        told: Any = {"initial_value": mean, "initial_covariance": cov, "observations": False}
-        return self.kf.smooth(ys[None], **told).states.mean[0]
+        options: Any = {"initial_value": mean, "initial_covariance": cov, "observations": False}
+        return self.kf.smooth(ys[None], **options).states.mean[0]
 
 
 class StatsModels:

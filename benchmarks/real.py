@@ -28,7 +28,7 @@ from scipy.ndimage import median_filter
 ROWS = 2_000
 MAD = 1.4826
 HELD_OUT = 0.05  # share of the readings that are hidden
-DRAWS = 4  # of such readings: those of one draw are too few to tell 95 % from 92 %
+DRAWS = 4  # of such readings: those of one draw are too few to distinguish 95 % from 92 %
 WINDOW = 25  # of the running median
 FAR = 4.0  # deviations at which a rival flags
 
@@ -139,7 +139,7 @@ def _offset(some: np.ndarray, sd: float, rng: np.random.Generator, before: float
     return some + _sign(rng) * rng.uniform(8, 16) * sd
 
 
-def _wild(some: np.ndarray, sd: float, rng: np.random.Generator, before: float) -> np.ndarray:
+def _random_run(some: np.ndarray, sd: float, rng: np.random.Generator, before: float) -> np.ndarray:
     return some + rng.choice([-1.0, 1.0], len(some)) * rng.uniform(5, 25, len(some)) * sd
 
 
@@ -152,7 +152,7 @@ FAULTS = {
     "zeros": Faults(20, 2, lambda some, sd, rng, before: np.zeros_like(some)),
     "bursts of 4": Faults(10, 4, _offset),
     "bursts of 12": Faults(5, 12, _offset),
-    "wild runs of 8": Faults(5, 8, _wild),
+    "random runs of 8": Faults(5, 8, _random_run),
     "stuck for 24": Faults(3, 24, lambda some, sd, rng, before: np.full_like(some, before)),
     "drifts of 24": Faults(3, 24, _drift),
 }
@@ -241,10 +241,10 @@ def by_rival(flags_of: real_rivals.Flags) -> Callable[[Real, np.ndarray], Answer
     return answer
 
 
-TOLD = "WoLF, told the places"  # the least error that its model can have: faults are given as missing
+KNOWN = "WoLF, places known"  # the least error that its model can have: faults are given as missing
 METHODS: dict[str, Callable[[Real, np.ndarray], Answer]] = {
     "WoLF": by_wolf,
-    TOLD: by_wolf,
+    KNOWN: by_wolf,
     "running median 25": by_median,
     "Hampel 49": by_hampel,
     "STL": by_stl,
@@ -271,24 +271,24 @@ def run(real: Real, method: str, seed: int, kinds: list[str]) -> list[dict[str, 
         found = answer(real, values)
         return found, process_time() - began
 
-    if method != TOLD:  # without faults there is nothing that it is told
+    if method != KNOWN:  # without faults it equals WoLF
         (flags, _, _, _), seconds = timed(values)
         rows.append(base | {"fault": "none", "flags": float(flags.mean()), "seconds": seconds})
         rows += [base | each for each in _held_out(lambda some: answer(real, some), values, sd, seed)]
     for kind in kinds:
         draws = np.random.default_rng([seed, 2 + list(FAULTS).index(kind)])  # the same whichever faults are asked for
         damaged, places = put_in(values, FAULTS[kind], draws)
-        (flags, estimate, _, _), seconds = timed(np.where(places, np.nan, damaged) if method == TOLD else damaged)
-        flags = places if method == TOLD else flags
+        (flags, estimate, _, _), seconds = timed(np.where(places, np.nan, damaged) if method == KNOWN else damaged)
+        flags = places if method == KNOWN else flags
         precision, recall, both = f1(flags, places)
         away = np.abs(estimate - values) / sd
-        told = {"fault": kind, "precision": precision, "recall": recall, "f1": both, "seconds": seconds}
-        rows.append(base | told | {"at faults": float(away[places].mean()), "elsewhere": float(away[~places].mean())})
+        scores = {"fault": kind, "precision": precision, "recall": recall, "f1": both, "seconds": seconds}
+        rows.append(base | scores | {"at faults": float(away[places].mean()), "elsewhere": float(away[~places].mean())})
     return rows
 
 
 def _held_out(clean: Callable[[np.ndarray], Answer], values: np.ndarray, sd: float, seed: int) -> list[dict[str, Any]]:
-    """Hide readings, and see whether they lie inside the intervals; a row for each draw."""
+    """Hold readings out and count those inside the intervals; a row for each draw."""
     rows: list[dict[str, Any]] = []
     for draw in range(DRAWS):
         hidden = np.random.default_rng([seed, 1, draw]).random(len(values)) < HELD_OUT
@@ -312,7 +312,7 @@ def show(rows: list[dict[str, Any]], by: str | None = None) -> None:
         "\nflags on the untouched series (%), held-out readings in 95 % intervals (%, worst series), their width, CPU s"
     )
     none, held = frame[frame["fault"] == "none"], frame[frame["fault"] == "held out"]
-    told = pd.DataFrame({
+    means = pd.DataFrame({
         "false flags": 100 * none.groupby(by or "method", sort=False)["flags"].mean(),
         "inside": 100 * held.groupby(by or "method", sort=False)["inside"].mean(),
         "worst low": 100 * held.groupby([by or "method", "series"])["inside"].mean().groupby(level=0).min(),
@@ -320,7 +320,7 @@ def show(rows: list[dict[str, Any]], by: str | None = None) -> None:
         "width": held.groupby(by or "method", sort=False)["width"].mean(),
         "seconds": frame.groupby(by or "method", sort=False)["seconds"].median(),
     })  # fmt: skip
-    print(told.round(2).to_string())
+    print(means.round(2).to_string())
 
 
 def main() -> None:

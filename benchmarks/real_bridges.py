@@ -1,9 +1,9 @@
-"""The least error at faults that anybody reaches who is told their places: the bar for `real.py`.
+"""Imputation of gaps at known places: the smallest error at faults that a method of `real.py` can reach.
 
     python benchmarks/real_bridges.py                     # development series, one seed
     python benchmarks/real_bridges.py --judge --seeds 2   # the series kept for judging
 
-Faults are put in as in `real.py` and given as missing to everybody: WoLF's chosen model, a straight line, a cubic
+Faults are put in as in `real.py` and given as missing to every method: WoLF's chosen model, a straight line, a cubic
 through the neighbours, the season by STL, statsmodels' best structural model, and a Gaussian process. One table for
 each fault, errors in deviations of the series around its running median; `best` takes for every series whichever did
 best on it, with the truth in hand.
@@ -22,7 +22,7 @@ import pandas as pd
 from real import FAULTS, Real, by_wolf, load, put_in, spread
 from scipy.interpolate import CubicSpline
 
-LONG_FAULTS = ("bursts of 12", "wild runs of 8", "stuck for 24", "drifts of 24")
+LONG_FAULTS = ("bursts of 12", "random runs of 8", "stuck for 24", "drifts of 24")
 AROUND = 100  # readings on each side of a gap that a Gaussian process sees
 STL_ROUNDS = 3  # of filling the gaps by the season that was found with the last filling
 WAVES = 3  # of a season in statsmodels
@@ -72,7 +72,7 @@ def by_structure(real: Real, values: np.ndarray) -> np.ndarray:
 
 
 def by_process(real: Real, values: np.ndarray) -> np.ndarray:
-    """Let a Gaussian process with a Matérn kernel, fitted around each gap, say what lies in it."""
+    """Impute each gap by a Gaussian process with a Matérn kernel, fitted to the readings around it."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 

@@ -1,7 +1,7 @@
 """Detectors of other libraries for `real.py`: each is run if its library is installed, and named as absent if not.
 
-None of these libraries cleans a series, so what a detector flags is bridged by a straight line. Those that must be told
-which share of the readings to flag are told the share of the faults: more than a person would know.
+None of these libraries cleans a series, so what a detector flags is bridged by a straight line. Those that need the
+share of readings to flag are given the true share of the faults, which a user would not know.
 """
 
 from collections.abc import Callable

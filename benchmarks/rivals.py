@@ -47,8 +47,8 @@ def errors(method, ys, truth):
 def oracle(runs):
     found = []
     for run in runs:
-        known, ys = wolf.simulate.with_true_noise(MODEL, run)
-        means = wolf.filter(known, ys, method="KF", save="means").means
+        true_model, ys = wolf.simulate.with_true_noise(MODEL, run)
+        means = wolf.filter(true_model, ys, method="KF", save="means").means
         found.append(np.sqrt(((means - run.states)[:, 0] ** 2).sum()))
     return np.array(found)
 
@@ -65,7 +65,7 @@ def accuracy(trials, seed):
         if kind in CEILING:
             few = slice(PARTICLE_TRIALS)
             table["ceiling", kind] = errors(RaoBlackwellFilter(CEILING[kind], num_particles=2000), ys[few], truth[few])
-        table["with the true noise", kind] = oracle(runs)
+        table["known noise", kind] = oracle(runs)
     return table
 
 
@@ -101,7 +101,7 @@ def main():
     table = accuracy(options.trials, options.seed) if options.trials else {}
     print(f"\n{options.trials} trials ({PARTICLE_TRIALS} of particles), median J_0; KF: {1e9 * step:.0f} ns a step\n")
     print("| method | clean | Student | mixture | time over KF |\n|---|---|---|---|---|")
-    for name in [*METHODS, "ceiling", "with the true noise"]:
+    for name in [*METHODS, "ceiling", "known noise"]:
         cells = [f"{np.median(table[name, k]):.1f}" if (name, k) in table else "" for k in PROCESSES]
         print(f"| {name} | {' | '.join(cells)} | {f'{slow[name]:.2f}' if name in slow else ''} |")
 

@@ -1,4 +1,4 @@
-"""How robust is robust? Noise of several kinds, lock-outs, bursts, lies, a wrong R or Q, faulty sensors, Lorenz96.
+"""Robustness: kinds of noise, divergence, consistent outliers, a wrong R or Q, faulty sensors, Lorenz96.
 
     python benchmarks/robustness.py                      # all of it, 300 trials: about fifteen minutes on 2 cores
     python benchmarks/robustness.py tracking lockout --trials 50
@@ -10,7 +10,7 @@
 Nothing is tuned but what is called tuned; those methods are tuned on trials of their own, several times over, and the
 average over these draws is shown, since one draw misleads. J is the square root of the summed squared error of the
 first position over a run, as in Duran-Martin et al. (2024); "+x %" is the mean of log(J / J of the reference) over
-the same trials. The ceiling is a Rao-Blackwellised particle filter that is told the law of the noise.
+the same trials. The ceiling is a Rao-Blackwellised particle filter with the true noise distribution.
 """
 
 import argparse
@@ -20,12 +20,12 @@ import time
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
-import foresight
-import hindsight
+import forecast_intervals
 import jax.numpy as jnp
-import levels
+import noise_scales
 import numpy as np
-import unknown
+import smoothed_bursts
+import unknown_noise
 from timing import write_page
 
 import wolf
@@ -51,7 +51,7 @@ METHODS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suites", nargs="*", help=f"of {', '.join(SUITES)}; all unless told")
+    parser.add_argument("suites", nargs="*", help=f"of {', '.join(SUITES)}; all by default")
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--seed", type=int, default=411_000)
     parser.add_argument("--write", type=Path, help="page to write the tables into")
@@ -92,11 +92,11 @@ def tracking(trials, rng):
     tuned = tune(rng)
     for kind in ("Student", "mixture", "clean"):
         truth, clean = walk(trials, STEPS, rng)
-        ys, told, told_ys = dirty(kind, clean, rng)
+        ys, known, known_ys = dirty(kind, clean, rng)
         found = {name: score(method, ys, truth) for name, method in METHODS.items()}
         for name, draws in tuned.items():
             found[f"{name} tuned"] = pooled([score(method, ys, truth) for method in draws])
-        found["oracle"] = score("KF", told_ys, truth, model=told)
+        found["oracle"] = score("KF", known_ys, truth, model=known)
         if kind != "clean":
             found["ceiling"] = score(CEILING[kind], ys[:CEILING_TRIALS], truth[:CEILING_TRIALS], key=0)
         else:
@@ -137,8 +137,8 @@ def dirty(kind, clean, rng):
         hit = rng.random((trials, steps)) < 0.05
         ys = clean * np.where(hit, 2.0, 1.0)[..., None] + noise(clean.shape, rng)
         seen = np.where(hit[..., None], np.nan, ys)
-    told = [wolf.LinearModel(F, H, PLANE.Q, NOISE * s[:, None, None] * np.eye(2), *PLANE.prior) for s in scale]
-    return ys, told, seen
+    models = [wolf.LinearModel(F, H, PLANE.Q, NOISE * s[:, None, None] * np.eye(2), *PLANE.prior) for s in scale]
+    return ys, models, seen
 
 
 def gross(clean, share, rng, size=100.0):
@@ -247,9 +247,9 @@ def coherent(trials, rng):
     for kind in ("double", "off by 50"):
         for share in (0.1, 0.2, 0.3):
             truth, clean = walk(trials, STEPS, rng)
-            lie = 2 * clean if kind == "double" else clean + 50.0
+            false = 2 * clean if kind == "double" else clean + 50.0
             hit = rng.random((trials, STEPS, 1)) < share
-            ys = np.where(hit, lie, clean) + noise(clean.shape, rng)
+            ys = np.where(hit, false, clean) + noise(clean.shape, rng)
             cells = []
             for method in methods.values():
                 j = score(method, ys, truth)["J"]
@@ -391,10 +391,10 @@ SUITES = (
         "radar": radar,
         "lorenz96": lorenz96,
     }
-    | levels.SUITES
-    | hindsight.SUITES
-    | foresight.SUITES
-    | unknown.SUITES
+    | noise_scales.SUITES
+    | smoothed_bursts.SUITES
+    | forecast_intervals.SUITES
+    | unknown_noise.SUITES
 )
 
 if __name__ == "__main__":

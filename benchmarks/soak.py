@@ -90,13 +90,13 @@ def main(minutes, rate):
         undisturbed = follow(folder, "again", follow=False)
         (parts, got), (_, expected) = outcome(folder, "out"), outcome(folder, "again")
         assert got.equals(expected)
-        told = ("rows", "used", "outliers", "late", "repeated", "unreadable")
-        assert all(getattr(done, name) == getattr(undisturbed, name) for name in told)
+        counts = ("rows", "used", "outliers", "late", "repeated", "unreadable")
+        assert all(getattr(done, name) == getattr(undisturbed, name) for name in counts)
     warm = seen[seen[:, 0] > min(WARM, 30 * minutes)]
     slope = np.polyfit(warm[:, 0] / 60, warm[:, 1], 1)[0]
     print(
         f"{minutes:g} minutes, {done.rows:,} rows, {parts} commits: "
-        + ", ".join(f"{n} {getattr(done, n)}" for n in told[1:])
+        + ", ".join(f"{n} {getattr(done, n)}" for n in counts[1:])
     )
     print(
         f"memory: {warm[0, 1]:.0f} MB after {warm[0, 0]:.0f} s, {warm[-1, 1]:.0f} at the end, {slope:+.2f} MB a minute"

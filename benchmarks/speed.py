@@ -16,11 +16,11 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-import growth
+import first_call
 import jax
 import numpy as np
-import short
-import waiting
+import readme_figures
+import scaling
 from floor import Floor
 from libraries import LIBRARIES, installed
 from timing import (
@@ -173,9 +173,9 @@ def many() -> Section:
         both["C++"] = Run(lambda: [compiled.filter(TRACK, each) for each in ys], size)
     expected = wolf.filter_many(TRACK, ys[:5], method="KF").means[:, -1]
     check_agreement("many", expected, {name: both[name].call()[:5, -1] for name in TOGETHER if name in both})
-    times = {label: cpu_times(runs, ROUNDS, waiting.PAUSE) for label, runs in rows.items()}
+    times = {label: cpu_times(runs, ROUNDS, first_call.PAUSE) for label, runs in rows.items()}
     note = (
-        f"CPU time of all threads, with a pause of {waiting.PAUSE} s before each run; simdkalman and dynamax (under "
+        f"CPU time of all threads, with a pause of {first_call.PAUSE} s before each run; simdkalman and dynamax (under "
         "`vmap`) take all series at once, the others one by one. `wolf.filter_many`, with `save=` for means and "
         "covariances alone and without."
     )
@@ -232,9 +232,9 @@ PARTS: dict[str, Callable[[], Section]] = {
     "series": series,
     "many": many,
     "keys": keys,
-    "smooth": waiting.smooth,
-    "fit": waiting.fit,
-    "first": waiting.first,
+    "smooth": first_call.smooth,
+    "fit": first_call.fit,
+    "first": first_call.first,
 }
 
 
@@ -276,7 +276,7 @@ def main() -> None:
         for name in chosen:
             around = Others()
             if name == "growth":
-                write_page("growth", growth.lines())
+                write_page("growth", scaling.lines())
             else:
                 section = PARTS[name]()
                 keep(name, section, around.share())
@@ -284,9 +284,9 @@ def main() -> None:
     loads = ", ".join(f"{part['load']} ({name})" for name, part in known.items())
     days = sorted({part["date"] for part in known.values()})
     versions = {name: version(name) for name in ("jax", "numpy", "llvmlite")} | installed()
-    told = f"{' and '.join(days)}. Of the machine's time others took {loads}. {machine(versions)}."
-    write_page("table", [*table(known, [*PARTS]), *wrapped(told)])
-    short.write_readme()
+    note = f"{' and '.join(days)}. Of the machine's time others took {loads}. {machine(versions)}."
+    write_page("table", [*table(known, [*PARTS]), *wrapped(note)])
+    readme_figures.write_readme()
     print("\n" + "\n".join(claims(known)))
 
 

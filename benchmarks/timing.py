@@ -86,7 +86,7 @@ class Section(NamedTuple):
 
 
 class Others:
-    """How much of the machine's time others take from here on; of a machine that does not tell, the load average."""
+    """How much of the machine's time others take from here on; the load average where that is not available."""
 
     def __init__(self) -> None:
         self.begun = self._seconds()
@@ -165,8 +165,8 @@ def machine(versions: dict[str, str]) -> str:
         if line.startswith("model name"):
             processor = line.split(":")[1].strip()
             break
-    told = ", ".join(f"{name} {number}" for name, number in versions.items())
-    return f"{processor}, {os.cpu_count()} cores, Python {platform.python_version()}; {told}"
+    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return f"{processor}, {os.cpu_count()} cores, Python {platform.python_version()}; {listed}"
 
 
 def write_page(name: str, lines: list[str], page: Path = PAGE) -> None:

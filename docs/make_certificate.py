@@ -57,7 +57,7 @@ def compare(model):
 
 
 def attack_all(model):
-    """Attack with 1, 4, 5 (which win a vote of `Learned`) and 8 errors of two sizes; that on a gate as a picture."""
+    """Attack with 1, 4, 5 (which `Learned` accepts as a jump) and 8 errors of two sizes; draw that on a gate."""
     ys = wolf.simulate.trajectory(model, ATTACKED, key=3).measurements
     print("| errors, size | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
     found = {}

@@ -82,7 +82,7 @@ def power(weight, distances):
 
 
 def draw_weights():
-    """How much a measurement is believed, and how far it pulls, by its distance from the prediction."""
+    """Plot weight and influence of a measurement against its distance from the prediction."""
     distances = np.linspace(0, 10, 1001)
     figure = style.new_figure(10.5, 4.2)
     left, right = figure.subplots(1, 2)
@@ -94,7 +94,7 @@ def draw_weights():
         left.plot(distances, powers, color=color, ls=dash, lw=2.0, solid_joinstyle="miter")
         right.plot(distances, powers * distances, color=color, ls=dash, lw=2.0, solid_joinstyle="miter")
         right.text(*place, name, color=color, size=10, va="center", weight="bold")
-    left.set_title("How much a measurement is believed: w²", loc="left", size=11, color=style.INK)
+    left.set_title("Power of the likelihood: w²", loc="left", size=11, color=style.INK)
     right.set_title("How far it pulls: w² × distance", loc="left", size=11, color=style.INK)
     for ax, top in ((left, 1.35), (right, 4.0)):
         style.dress(ax)

@@ -51,8 +51,8 @@ def draw_series() -> None:
     ax.plot(truth.index, truth, color=style.DOTS, lw=1, label="before the damage")
     ax.plot(some.index, some["mean"], color=style.ROBUST, lw=1.4, label="cleaned")
     for kind, marker in MARKS.items():
-        told = some[some["kind"] == kind]
-        ax.plot(told.index, told["co2"], marker, color=style.KALMAN, label=f"{kind} ({len(told)})")
+        rows = some[some["kind"] == kind]
+        ax.plot(rows.index, rows["co2"], marker, color=style.KALMAN, label=f"{kind} ({len(rows)})")
     ax.set_ylabel("carbon dioxide, ppm")
     style.dress(ax)
     figure.legend(ncols=7, **LEGEND)

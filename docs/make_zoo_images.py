@@ -15,7 +15,7 @@ from wolf.plots import style
 IMAGES = Path(__file__).parent / "images"
 COLOURS = 200
 STEPS = 160
-# Seeds of paths that lie well in a wide picture, and how far outliers are off in it.
+# Seeds of paths that fit a wide picture, and how far outliers are off in it.
 PATHS = {
     "constant_velocity": (11, 40.0),
     "constant_acceleration": (12, 150.0),

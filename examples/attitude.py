@@ -17,7 +17,7 @@ from wolf.inference.noise import PerSensorNoise, Weighted
 STEPS, DT = 1500, 0.02  # half a minute
 GYRO, ACCEL, MAG = 0.02, 0.2, 0.02  # standard deviations: rad/s, m/s², and shares of the field
 GRAVITY, FIELD = np.array([0.0, 0.0, 9.81]), np.array([0.4, 0.0, -0.9])
-BIAS = np.array([0.03, -0.02, 0.01])  # rad/s: untold, it turns the device around in a few minutes
+BIAS = np.array([0.03, -0.02, 0.01])  # rad/s: ignored, it turns the device around in a few minutes
 METHODS = {
     "EKF": "EKF",
     "WoLF": "WoLF",

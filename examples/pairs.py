@@ -3,8 +3,8 @@
 #
 # Two prices move together, y = b x + noise, and b wanders over the years. Regression with coefficients as states
 # follows it day by day, without a window to choose. A wrong close pulls the ratio of the Kalman filter away for days;
-# the robust one lets it pass. (There is no intercept here: where x is far from 0, it and the ratio cannot be told
-# apart. Subtract the usual price of each first, if you need one.)
+# the robust filter ignores it. (There is no intercept: where x is far from 0, it is not identifiable beside the ratio.
+# Subtract the usual price of each first, if you need one.)
 
 # %%
 import matplotlib.pyplot as plt

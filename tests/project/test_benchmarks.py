@@ -20,7 +20,7 @@ YS = 3.0 * np.random.default_rng(0).normal(size=(40, 2))
 def importable(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     yield
-    for name in ("floor", "libraries", "short", "timing", "worlds", "worlds_data", "worlds_errors"):
+    for name in ("floor", "libraries", "readme_figures", "timing", "worlds", "worlds_data", "worlds_errors"):
         sys.modules.pop(name, None)
 
 
@@ -76,11 +76,11 @@ def test_tables_are_written_between_their_marks(tmp_path):
 
 
 def test_the_readme_has_the_figures_of_the_benchmarks_page(tmp_path):
-    from short import README, lines, write_readme
+    from readme_figures import README, lines, write_readme
     from timing import PAGE
 
     figures = "\n".join(lines(PAGE.read_text()))
-    assert figures in README.read_text(), "run `make bench`, or benchmarks/short.py's write_readme()"
+    assert figures in README.read_text(), "run `make bench`, or benchmarks/readme_figures.py's write_readme()"
     copy, page = tmp_path / "README.md", tmp_path / "page.md"
     copy.write_text(README.read_text())
     page.write_text(

@@ -101,6 +101,7 @@ def filter_frame(
     if isinstance(wrapped, nw.Series):
         wrapped = wrapped.alias("value" if wrapped.name in (None, "") else wrapped.name).to_frame()
     columns: list[str] = wrapped.columns
+    _check_names(wrapped, time, by)
     regressors = read_exog(wrapped, exog, {time, by})
     if regressors is not None and options.get("forecast"):
         raise ValueError(NO_FUTURE)
@@ -197,9 +198,7 @@ def value_names(
     others: Sequence[str] = (),
 ) -> list[str]:
     """Check the names of columns, and find the value columns, which are not among the others."""
-    for name, column in (("time", time), ("by", by)):
-        if column is not None:
-            _check_name(name, column, wrapped.columns)
+    _check_names(wrapped, time, by)
     found = _value_names(wrapped, values, {time, by, *others})
     double = [name for name in found if name in others]
     if double:
@@ -282,6 +281,12 @@ def _value_names(wrapped: "nw.DataFrame", values: str | list[str] | None, taken:
         hint = "" if numeric else TO_NUMBERS
         raise ValueError(f"name the column to filter with values=; the columns of numbers are: {listed}{hint}")
     return numeric
+
+
+def _check_names(wrapped: "nw.DataFrame", time: str | None, by: str | None) -> None:
+    for argument, name in (("time", time), ("by", by)):
+        if name is not None:
+            _check_name(argument, name, wrapped.columns)
 
 
 def _check_name(argument: str, name: object, columns: list[str]) -> None:

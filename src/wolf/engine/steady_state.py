@@ -101,17 +101,43 @@ def one_step_errors(
         start: predicted state of the first step, (D,).
         cut: size at which an error is clipped, (B,).
     """
-    moved, ahead = gain @ dynamics.T, dynamics.T
-    state = np.tile(start, (len(gain), 1))
-    errors = np.empty((len(values), len(gain)))
-    low, high = -cut, cut
-    for t, value in enumerate(values.tolist()):
+    return one_step_errors_of_pieces(values[:, None], dynamics, row, gain, start[None], cut)[:, 0]
+
+
+def one_step_errors_of_pieces(
+    values: np.ndarray, dynamics: np.ndarray, row: np.ndarray, gain: np.ndarray, starts: np.ndarray, cut: np.ndarray
+) -> np.ndarray:
+    """Predict several pieces of a series at once, as `one_step_errors`; return the errors, (T, P, B).
+
+    A step of all pieces costs hardly more than one of a single piece: the calls are what takes time, not the numbers.
+
+    Args:
+        values: (T, P), NaN where missing.
+        dynamics: F, (D, D).
+        row: H, (D,).
+        gain: K, (B, D).
+        starts: predicted states of the first step, (P, D).
+        cut: size at which an error is clipped, (B,).
+    """
+    steps, pieces = values.shape
+    choices = len(gain)
+    both = np.vstack([row, dynamics])  # one product for the prediction of the value and that of the state
+    moved, high = np.tile((gain @ dynamics.T).T, pieces), np.tile(cut, pieces)
+    low = -high
+    state = np.repeat(starts.T, choices, axis=1)  # (D, P B)
+    known = np.repeat(np.isfinite(values), choices, axis=1)
+    errors = np.repeat(values, choices, axis=1)
+    complete = known.all(1).tolist()
+    for t in range(steps):
+        ahead = both @ state
         error = errors[t]
-        np.subtract(value, state @ row, out=error)
-        state = state @ ahead
-        if value == value:  # not NaN
-            state += moved * np.minimum(np.maximum(error, low), high)[:, None]
-    return errors
+        error -= ahead[0]
+        clipped = np.minimum(np.maximum(error, low), high)
+        if not complete[t]:
+            clipped[~known[t]] = 0.0
+        state = ahead[1:]
+        state += moved * clipped
+    return errors.reshape(steps, pieces, choices)
 
 
 def estimate_initial_state(values: np.ndarray, dynamics: np.ndarray, row: np.ndarray) -> np.ndarray:

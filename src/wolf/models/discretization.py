@@ -177,6 +177,7 @@ def _block_motion(moves: list[Motion], gaps: Gaps) -> np.ndarray:
 
 def block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
     """Build a block-diagonal matrix; if a block has a time axis, the result has one."""
+    blocks = [array_module(block).asarray(block) for block in blocks]
     shape = np.broadcast_shapes(*(block.shape[:-2] for block in blocks))
     size, start = sum(block.shape[-1] for block in blocks), 0
     whole: Any = np.zeros((*shape, size, size))

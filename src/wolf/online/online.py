@@ -487,7 +487,7 @@ class Online:
         if self._intervals is not None and "H" not in observation:
             residual = np.where(np.isnan(value), np.nan, np.where(np.isfinite(value), report.residual, value))
             variances = innovation_variances(report.innovation_cov)
-            self._log_scale = self._intervals.update(self._log_scale, residual, variances, report.outlier)
+            self._log_scale = self._intervals.adapt(self._log_scale, residual, variances, report.outlier)
         return report
 
     def late(

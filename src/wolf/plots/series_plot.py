@@ -49,7 +49,7 @@ def series(
     """
     filtered = out.filtered if isinstance(out, Smoothed) else out
     _check(filtered)
-    coordinate = find_name("state", coordinate, filtered.state_names, filtered.means.shape[-1])
+    coordinate = find_name("coordinate", coordinate, filtered.state_names, filtered.means.shape[-1])
     means, deviations = out.means[:, coordinate], np.sqrt(out.covs[:, coordinate, coordinate])
     times = style.times_of(times, len(means))
     is_new = ax is None
@@ -101,7 +101,7 @@ def with_measurements(
     """
     filtered = out.filtered if isinstance(out, Smoothed) else out
     _check(filtered)
-    coordinate = find_name("state", coordinate, filtered.state_names, filtered.means.shape[-1])
+    coordinate = find_name("coordinate", coordinate, filtered.state_names, filtered.means.shape[-1])
     times = style.index_times(filtered.index)
     if times is not None:
         options.setdefault("times", times)

@@ -63,7 +63,7 @@ class ConformalIntervals:
         radius = deviations(self.level) * np.exp(log_scale)
         return np.where(log_scale >= MAX_LOG_SCALE, np.inf, np.where(log_scale <= -MAX_LOG_SCALE, 0.0, radius))
 
-    def update(
+    def adapt(
         self, log_scale: np.ndarray, residuals: np.ndarray, variances: np.ndarray, outliers: ArrayLike | None = None
     ) -> np.ndarray:
         """Return θ after one measurement of each coordinate; unchanged where it is missing.
@@ -104,7 +104,7 @@ class ConformalIntervals:
         for t in range(steps):
             used[t] = log_scale[max(t - delay + 1, 0)]
             rejected = None if outliers is None else _at(outliers, t, residuals.ndim)
-            new = self.update(used[t], residuals[..., t, :], variances[..., t, :], rejected)
+            new = self.adapt(used[t], residuals[..., t, :], variances[..., t, :], rejected)
             log_scale[t + 1] = log_scale[t] + (new - used[t])
         used[steps] = log_scale[steps]
         return np.moveaxis(self.radius(used), 0, -2)

@@ -33,7 +33,7 @@ def test_coverage_is_within_the_bound_against_an_adversary(adversary, level):
         radius = float(intervals.radius(log_scale)[0])
         error = adversary(radius)
         inside.append((error <= radius and radius > 0.0) or np.isinf(radius))
-        log_scale = intervals.update(log_scale, np.array([error]), np.ones(1))
+        log_scale = intervals.adapt(log_scale, np.array([error]), np.ones(1))
     for count in (20, 500, 2000):
         assert abs(np.mean(inside[:count]) - level) <= intervals.bound(count)
     # and exactly: the sum of the updates

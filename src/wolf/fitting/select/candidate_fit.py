@@ -5,6 +5,7 @@ gain, and the scale of the errors is fitted with the distribution that scores th
 """
 
 import itertools
+from functools import lru_cache
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -28,6 +29,9 @@ LOG10_RATIO_GRIDS = {
 }
 REFINEMENT_STEPS = (0.5, 0.25)  # steps of the refined grids, relative to the coarse one
 MAX_COARSE_VALUES = 2_000  # values of the series used with the coarse grid
+MAX_NEIGHBOURS = 4096  # points whose neighbours' filters are cached, at most 27 filters each
+MAX_STRUCTURES = 256  # candidates whose grid of filters is cached: groups of one file share most of them
+COARSE_EM_ROUNDS = 4  # of the scores on the coarse grid, which are only compared with each other
 
 
 class CandidateFit(NamedTuple):
@@ -67,52 +71,112 @@ class CandidateFit(NamedTuple):
         return self.score - self.complexity_penalty
 
 
+class CandidateStructure(NamedTuple):
+    """What is known of a candidate without data.
+
+    Attributes:
+        sum: components.
+        dynamics: F, (D, D).
+        obs_row: H, (D,).
+        names: names of the variances other than that of the measurement.
+        unit_dynamics_covs: Q for a unit value of each of them, (K, D, D).
+        grid: coarse grid of their ratios to the measurement noise, as powers of 10, (B, K).
+        grid_steps: distance of neighbouring values, (K,).
+        grid_filter: steady-state filters of the grid.
+    """
+
+    sum: Sum
+    dynamics: np.ndarray
+    obs_row: np.ndarray
+    names: tuple[str, ...]
+    unit_dynamics_covs: np.ndarray
+    grid: np.ndarray
+    grid_steps: np.ndarray
+    grid_filter: steady_state.SteadyStateFilter
+
+    @property
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value of each ratio, as powers of 10: a factor of 10 beyond the coarse grid."""
+        return self.grid[0] - 1, self.grid[-1] + 1
+
+
+@lru_cache(maxsize=MAX_STRUCTURES)
+def candidate_structure(name: str) -> CandidateStructure:
+    """Build what all series share that are tried with this candidate."""
+    parsed: Any = parse(name)
+    assert isinstance(parsed, Sum)
+    size = parsed.states(1)
+    builder = parsed.builder(None, Gaussian(np.zeros(size), np.eye(size)), 1)
+    ones = dict.fromkeys(parsed.parameters, 1.0)
+    model = builder(**ones)
+    dynamics = np.eye(size) if model.F is None else np.asarray(model.F)
+    obs_row = np.asarray(model.H)[0]
+    names = tuple(each for each in parsed.parameters if each != "obs_var")
+    unit_covs = np.stack(
+        [np.asarray(builder(**(dict.fromkeys(ones, 0.0) | {each: 1.0, "obs_var": 1.0})).Q) for each in names]
+    )
+    axes = [np.linspace(*LOG10_RATIO_GRIDS[_base_name(each)]) for each in names]
+    grid = np.array(list(itertools.product(*axes)))
+    steps = np.array([axis[1] - axis[0] for axis in axes])
+    found = _steady_state(dynamics, obs_row, unit_covs, 10.0**grid)
+    return CandidateStructure(parsed, dynamics, obs_row, names, unit_covs, grid, steps, found)
+
+
+def _steady_state(
+    dynamics: np.ndarray, obs_row: np.ndarray, unit_covs: np.ndarray, ratios: np.ndarray
+) -> steady_state.SteadyStateFilter:
+    """Compute the filters of variance ratios, (B, K), for a measurement noise of variance 1."""
+    return steady_state.steady_state_gain(dynamics, obs_row, np.tensordot(ratios, unit_covs, 1), np.ones(len(ratios)))
+
+
+class Neighbours(NamedTuple):
+    """Points around one point of a grid, (B, K), and their steady-state filters."""
+
+    points: np.ndarray
+    filter: steady_state.SteadyStateFilter
+
+
+@lru_cache(maxsize=MAX_NEIGHBOURS)
+def neighbours(name: str, point: tuple[float, ...], share: float) -> Neighbours:
+    """Compute the filters around a point, a share of the grid's steps away; many series refine the same points."""
+    structure = candidate_structure(name)
+    lows, highs = structure.limits
+    moves = np.array(list(itertools.product((-1, 0, 1), repeat=len(point)))) * share * structure.grid_steps
+    points = np.clip(point + moves, lows, highs)
+    return Neighbours(
+        points, _steady_state(structure.dynamics, structure.obs_row, structure.unit_dynamics_covs, 10.0**points)
+    )
+
+
 class CandidateFilter:
     """Steady-state filter of a candidate on a series, for arbitrary variances."""
 
     def __init__(self, name: str, columns: np.ndarray, num_warmup: int):
-        self.sum: Any = parse(name)
-        assert isinstance(self.sum, Sum)
+        self.structure = candidate_structure(name)
         self.columns, self.num_warmup = columns, num_warmup
-        builder = self.sum.builder(None, self._unit_prior(), 1)
-        ones = dict.fromkeys(self.sum.parameters, 1.0)
-        model = builder(**ones)
-        size = self.sum.states(1)
-        self.dynamics = np.eye(size) if model.F is None else np.asarray(model.F)
-        self.obs_row = np.asarray(model.H)[0]
-        self.names = [name for name in self.sum.parameters if name != "obs_var"]
-        self.unit_dynamics_covs = np.stack(
-            [np.asarray(builder(**(dict.fromkeys(ones, 0.0) | {each: 1.0, "obs_var": 1.0})).Q) for each in self.names]
+        length = max(num_warmup, 3 * len(self.structure.obs_row))
+        self.starts = np.array(
+            [
+                steady_state.estimate_initial_state(column[:length], self.structure.dynamics, self.structure.obs_row)
+                for column in columns
+            ]
         )
-        self.starts = [
-            steady_state.estimate_initial_state(column[: max(num_warmup, 3 * size)], self.dynamics, self.obs_row)
-            for column in columns
-        ]
 
-    def _unit_prior(self) -> Gaussian:
-        from wolf.beliefs import Gaussian
-
-        size = self.sum.states(1)
-        return Gaussian(np.zeros(size), np.eye(size))
-
-    def errors(self, ratios: np.ndarray, rows: slice, clip: np.ndarray) -> np.ndarray:
-        """Run the filter with variance ratios (B, K); return one-step errors (rows, columns, B)."""
-        steady = steady_state.steady_state_gain(
-            self.dynamics, self.obs_row, np.tensordot(ratios, self.unit_dynamics_covs, 1), np.ones(len(ratios))
+    def score(
+        self, steady: steady_state.SteadyStateFilter, clip: float, rows: slice, rounds: int
+    ) -> tuple[predictive_score.Score, np.ndarray]:
+        """Score filters by their one-step errors, (rows, columns, B), which are returned too."""
+        errors = steady_state.one_step_errors_of_pieces(
+            self.columns[:, rows].T,
+            self.structure.dynamics,
+            self.structure.obs_row,
+            steady.gain,
+            self.starts,
+            np.full(len(steady.gain), clip),
         )
-        self.variance = steady.variance
-        paths = [
-            steady_state.one_step_errors(column[rows], self.dynamics, self.obs_row, steady.gain, start, clip)
-            for column, start in zip(self.columns, self.starts, strict=True)
-        ]
-        return np.stack(paths, axis=1)
-
-    def score(self, ratios: np.ndarray, clip: np.ndarray, rows: slice) -> tuple[predictive_score.Score, np.ndarray]:
-        """Score variance ratios; also return their errors."""
-        errors = self.errors(ratios, rows, clip)
-        flat = errors[self.num_warmup :].reshape(-1, len(ratios))
+        flat = errors[self.num_warmup :].reshape(-1, len(steady.gain))
         known = np.isfinite(flat[:, 0])
-        return predictive_score.score(flat[known]), errors
+        return predictive_score.score(flat[known], rounds), errors
 
 
 def fit_candidate(name: str, columns: np.ndarray, num_warmup: int, clip: float, is_track: bool = False) -> CandidateFit:
@@ -127,27 +191,21 @@ def fit_candidate(name: str, columns: np.ndarray, num_warmup: int, clip: float, 
     """
     start_time = process_time()
     filter_ = CandidateFilter(name, columns, num_warmup)
-    size = columns.shape[1]
+    structure, size = filter_.structure, columns.shape[1]
     num_coarse = MAX_COARSE_VALUES if is_track else MAX_COARSE_VALUES // len(columns)
     coarse = slice(0, min(size, max(num_coarse, 2 * num_warmup)))
-    axes = [np.linspace(*LOG10_RATIO_GRIDS[_base_name(each)]) for each in filter_.names]
-    steps = np.array([axis[1] - axis[0] for axis in axes])
-    points = np.array(list(itertools.product(*axes)))
-    scores, _ = filter_.score(10.0**points, np.full(len(points), clip), coarse)
+    scores, _ = filter_.score(structure.grid_filter, clip, coarse, COARSE_EM_ROUNDS)
     index = int(np.argmax(scores.total))
-    point, scale = points[index], float(scores.scale[index])
-    lows, highs = np.array([axis[0] for axis in axes]) - 1, np.array([axis[-1] for axis in axes]) + 1
+    point, scale = structure.grid[index], float(scores.scale[index])
     for share in REFINEMENT_STEPS:
-        moves = np.array(list(itertools.product((-1, 0, 1), repeat=len(axes)))) * share * steps
-        points = np.clip(point + moves, lows, highs)
-        scores, errors = filter_.score(
-            10.0**points, np.full(len(points), steady_state.CLIP_DEVIATIONS * scale), slice(0, size)
-        )
+        near = neighbours(name, tuple(point.tolist()), share)
+        clip = steady_state.CLIP_DEVIATIONS * scale
+        scores, errors = filter_.score(near.filter, clip, slice(0, size), predictive_score.EM_ROUNDS)
         index = int(np.argmax(scores.total))
-        point, scale = points[index], float(scores.scale[index])
-    ratios = dict(zip(filter_.names, (10.0**point).tolist(), strict=True))
-    obs_var = scale**2 / float(filter_.variance[index])
-    parameters = {name: ratios.get(name, 1.0) * obs_var for name in filter_.sum.parameters}
+        point, scale = near.points[index], float(scores.scale[index])
+    ratios = dict(zip(structure.names, (10.0**point).tolist(), strict=True))
+    obs_var = scale**2 / float(near.filter.variance[index])
+    parameters = {name: ratios.get(name, 1.0) * obs_var for name in structure.sum.parameters}
     return CandidateFit(
         name,
         float(scores.total[index]),
@@ -155,9 +213,11 @@ def fit_candidate(name: str, columns: np.ndarray, num_warmup: int, clip: float, 
         _joined(errors[filter_.num_warmup :, : 1 if is_track else None, index]) / scale,
         float(scores.share[index]),
         float(scores.widen[index]),
-        tuple(each for each, x, low in zip(filter_.names, point, lows, strict=True) if x <= low + 1e-9),
+        tuple(
+            each for each, x, low in zip(structure.names, point, structure.limits[0], strict=True) if x <= low + 1e-9
+        ),
         process_time() - start_time,
-        filter_.sum.states(1),
+        structure.sum.states(1),
     )
 
 

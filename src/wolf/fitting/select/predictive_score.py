@@ -10,6 +10,7 @@ EM_ROUNDS = 12  # EM steps for scale, share and width
 OUTLIER_SHARE_RANGE = (1e-4, 0.15)  # range of the share of outliers
 OUTLIER_WIDEN_RANGE = (9.0, 1e8)  # range of the variance of an outlier's error over that of the others
 TINY = 1e-300
+MAX_EXPONENT = 700.0  # exp of more overflows
 
 
 class Score(NamedTuple):
@@ -49,21 +50,29 @@ def score(errors: np.ndarray, rounds: int = EM_ROUNDS) -> Score:
     square = errors**2
     variance = np.maximum(robust_scale(errors) ** 2, TINY)
     share, widen = np.full_like(variance, 0.05), np.full_like(variance, 50.0)
+    odds, inlier = (
+        np.empty_like(square),
+        np.empty_like(square),
+    )  # reused: the arrays are large, and there are many rounds
     for _ in range(rounds):
-        outlier_probability = 1.0 / (1.0 + np.exp(np.clip(_log_odds(square, variance, share, widen), -700, 700)))
-        num_outliers = outlier_probability.sum(0)
-        variance = np.maximum(
-            (square * (1 - outlier_probability)).sum(0) / np.maximum(len(errors) - num_outliers, 1.0), TINY
-        )
+        np.negative(_log_odds(square, variance, share, widen, out=odds), out=odds)
+        np.exp(np.clip(odds, -MAX_EXPONENT, MAX_EXPONENT, out=odds), out=odds)
+        np.reciprocal(np.add(odds, 1.0, out=inlier), out=inlier)
+        num_inliers = inlier.sum(0)
+        num_outliers = np.multiply(odds, inlier, out=odds).sum(0)  # from here on the probability of an outlier
+        variance = np.maximum(np.einsum("ij,ij->j", square, inlier) / np.maximum(num_inliers, 1.0), TINY)
         share = np.clip(num_outliers / len(errors), *OUTLIER_SHARE_RANGE)
         widen = np.clip(
-            (square * outlier_probability).sum(0) / np.maximum(num_outliers, TINY) / variance, *OUTLIER_WIDEN_RANGE
+            np.einsum("ij,ij->j", square, odds) / np.maximum(num_outliers, TINY) / variance, *OUTLIER_WIDEN_RANGE
         )
     log_narrow = -0.5 * (np.log(2 * np.pi * variance) + square / variance) + np.log1p(-share)
     log_odds = _log_odds(square, variance, share, widen)
     return Score((log_narrow + np.logaddexp(0.0, -log_odds)).sum(0), np.sqrt(variance), share, widen)
 
 
-def _log_odds(square: np.ndarray, variance: np.ndarray, share: np.ndarray, widen: np.ndarray) -> np.ndarray:
+def _log_odds(
+    square: np.ndarray, variance: np.ndarray, share: np.ndarray, widen: np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
     """Compute the log odds that an error is not an outlier."""
-    return np.log1p(-share) - np.log(share) + 0.5 * np.log(widen) - 0.5 * square / variance * (1 - 1 / widen)
+    scaled = np.multiply(square, -0.5 / variance * (1 - 1 / widen), out=out)
+    return np.add(scaled, np.log1p(-share) - np.log(share) + 0.5 * np.log(widen), out=out)

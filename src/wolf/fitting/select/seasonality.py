@@ -143,7 +143,7 @@ def _refine_period(values: np.ndarray, period: float, others: list[float]) -> fl
     others = [other for other in others if len(rest) > 2 * other]
     if others:
         design = np.concatenate([_harmonics(t, other, _num_harmonics(other)) for other in others], axis=1)
-        rest = rest - design @ np.linalg.lstsq(design, rest, rcond=None)[0]
+        rest = rest - design @ _regress(design, rest)
     waves = min(_count_waves(rest, period), MAX_REFINED_WAVES)
     resolution = period / len(rest)  # relative
     margin = min(REFINEMENT_RANGE, resolution)
@@ -258,12 +258,17 @@ def _round_period(period: float) -> float:
 def _count_waves(values: np.ndarray, period: float) -> int:
     """Count the harmonics that contain nearly all of a season's power beyond that of noise."""
     waves = _harmonics(np.arange(len(values)), period, _num_harmonics(period))
-    coefficients, *_ = np.linalg.lstsq(waves, values, rcond=None)
+    coefficients = _regress(waves, values)
     noise = float(np.mean((values - waves @ coefficients) ** 2))
     power = np.maximum((coefficients.reshape(-1, 2) ** 2).sum(1) - 4 * noise / len(values), 0.0)
     if not power.sum() > 0:
         return 1
     return int(np.searchsorted(np.cumsum(power) / power.sum(), MIN_POWER_SHARE)) + 1
+
+
+def _regress(design: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Regress on harmonics by the normal equations: they are nearly orthogonal, and an SVD of all rows is slow."""
+    return np.asarray(np.linalg.lstsq(design.T @ design, design.T @ values, rcond=None)[0])
 
 
 def count_waves_of_steps(values: np.ndarray, period: float) -> int:

@@ -8,6 +8,7 @@ for manoeuvring targets, and for outliers as a mode with more noise.
 import dataclasses
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -105,9 +106,12 @@ class IMM(Filter):
         if transition is None:
             others = [SWITCH_PROBABILITY / (size - 1)] * (size - 1) if size > 1 else []
             transition = np.tile([1.0 - SWITCH_PROBABILITY * (size > 1), *others], (size, 1))
-        transition = np.asarray(transition, np.float64)
-        if transition.shape != (size, size) or not np.allclose(transition.sum(1), 1.0) or np.any(transition < 0):
-            raise ValueError(f"transition must be ({size}, {size}) with rows of probabilities; got {transition}")
+        if not isinstance(transition, jax.Array):  # arrays of JAX keep their dtype, and may be traced
+            transition = np.asarray(transition, np.float64)
+        if not isinstance(transition, jax.core.Tracer):
+            valid = transition.shape == (size, size) and np.allclose(transition.sum(1), 1.0) and np.all(transition >= 0)
+            if not valid:
+                raise ValueError(f"transition must be ({size}, {size}) with rows of probabilities; got {transition}")
         object.__setattr__(self, "modes", tuple(self.modes))
         object.__setattr__(self, "transition", transition)
 

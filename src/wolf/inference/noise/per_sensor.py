@@ -176,11 +176,13 @@ class PerSensorNoise(DelegatingNoise[tuple]):
     def after_unusable(self, memory: tuple, unusable: Array) -> tuple | None:
         """Return the memories, with infinite numbers counted by their own sensors."""
         sensors = self.sensor_slices(len(unusable))
-        counted = [self.base.after_unusable(one, unusable[r]) for one, r in zip(memory, sensors, strict=True)]
+        counted = [self.base.after_unusable(one.noise, unusable[r]) for one, r in zip(memory, sensors, strict=True)]
         if any(each is None for each in counted):
             return None
-        pairs = zip(sensors, counted, memory, strict=True)
-        return tuple(select(unusable[rows].any(), new, old) for rows, new, old in pairs)
+        return tuple(
+            old._replace(noise=select(unusable[rows].any(), new, old.noise))
+            for rows, new, old in zip(sensors, counted, memory, strict=True)
+        )
 
     def loo_information_root(self, context: UpdateContext[tuple]) -> Array:
         """Return W, (M, M), block diagonal over the sensors."""

@@ -75,6 +75,8 @@ def _run(graph: Graph, jaxpr: Jaxpr, arguments: Sequence[Ids]) -> list[Ids]:
 
 def _apply(graph: Graph, equation: Equation, inputs: list[Ids]) -> list[Ids]:
     name, params = equation.primitive.name, equation.params
+    if not equation.outvars:  # an empty function: nothing to compute
+        return []
     out = equation.outvars[0].aval
     if name in INNER_PROGRAM_PARAMS:
         key = kernel_key(params.get("name"))

@@ -300,7 +300,7 @@ class BankStepper:
         for batch in batches:
             log_scale = states.extra[rows[batch]]
             half_width[batch] = self._intervals.radius(log_scale) * np.sqrt(variances[batch])
-            states.extra[rows[batch]] = self._intervals.update(
+            states.extra[rows[batch]] = self._intervals.adapt(
                 log_scale, residuals[batch], variances[batch], stepped.outlier[batch]
             )
         prediction = np.where(np.isfinite(ys), ys, np.nan) - np.where(np.isfinite(residuals), residuals, np.nan)

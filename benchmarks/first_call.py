@@ -59,7 +59,7 @@ def smooth() -> Section:
         beside = {name: make for name, make in smoothing.items() if size in STATES or name in COMPILED}
         for name, make in beside.items():
             some = ys[: min(FEWER.get(name, steps), steps)]
-            # Made once where a series is short: making it anew, dynamax would trace its functions on the clock.
+            # Made once where a series is short: building it again, dynamax would trace its functions on the clock.
             start = (lambda made=make(model): made) if size in LARGE else partial(make, model)
             runs[name] = Run(lambda library, some=some: library.smooth(some), len(some), start)
         found = {name: make(model).smooth(ys[:CHECKED]) for name, make in beside.items()}

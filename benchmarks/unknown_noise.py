@@ -2,12 +2,12 @@
 
 Suites of `benchmarks/robustness.py`. Each filter of the bank is the right model with its own factors on R and Q, on a
 grid of both. The prior stands where the given model does: ln r is N(0, 1.5²), and ln q is 0 or N(0, 1.5²), as likely.
-What is left over the oracle is the price of not knowing, whoever pays it. Kalman filters are told which measurements
+What is left over the oracle is the price of not knowing, whoever pays it. Kalman filters are given which measurements
 are outliers; `Adaptive` is not, and pays for these as well. On the pendulum there is a bank of robust filters too,
-which are told the law of the outliers only: they pay all that there is to pay.
+which are given the law of the outliers only: they pay all that there is to pay.
 """
 
-import levels
+import noise_scales
 import numpy as np
 
 import wolf
@@ -22,44 +22,44 @@ LAW = ScaleMixture((1.0, 30.0, 300.0), (0.95, 0.012, 0.038))  # one in twenty, o
 
 
 def unknown(trials, rng):
-    """The price of not knowing R and Q: a bank of 441 Kalman filters, told the outliers, beside Adaptive; T = 1000."""
-    levels.table("problem", ("bank, told the outliers", "Adaptive"))
-    problems = {"trend": levels.trend(), "level 0.01": levels.level(0.01), "level 1": levels.level(1)}
+    """The price of not knowing R and Q: a bank of 441 Kalman filters, outliers known, beside Adaptive; T = 1000."""
+    noise_scales.table("problem", ("bank, outliers known", "Adaptive"))
+    problems = {"trend": noise_scales.trend(), "level 0.01": noise_scales.level(0.01), "level 1": noise_scales.level(1)}
     for name, problem in problems.items():
-        truth, clean, noise = levels.simulate(problem, trials, 1000, rng)
-        ys, hit = levels.spoil(clean, noise, rng)
-        told = np.where(hit, np.nan, ys)
-        oracle = levels.score("KF", problem.model(), told, truth)
-        banks = mixed(lambda data, problem=problem: bank(problem.model, data, "KF"), told, truth)
-        for words, q, r in levels.ONES + levels.BOTH:
-            adaptive = levels.score(wolf.Adaptive(), problem.model(q, r), ys, truth)
-            levels.row(f"{name}: {words}", [levels.cell(each, oracle) for each in (banks[words], adaptive)])
+        truth, clean, noise = noise_scales.simulate(problem, trials, 1000, rng)
+        ys, hit = noise_scales.spoil(clean, noise, rng)
+        known = np.where(hit, np.nan, ys)
+        oracle = noise_scales.score("KF", problem.model(), known, truth)
+        banks = mixed(lambda data, problem=problem: bank(problem.model, data, "KF"), known, truth)
+        for words, q, r in noise_scales.ONES + noise_scales.BOTH:
+            adaptive = noise_scales.score(wolf.Adaptive(), problem.model(q, r), ys, truth)
+            noise_scales.row(f"{name}: {words}", [noise_scales.cell(each, oracle) for each in (banks[words], adaptive)])
 
 
 def pendulum(trials, rng):
     """Where R and Q show late, a pendulum seen through its sine: banks of 441 filters beside one, T = 500."""
-    levels.table("pendulum", ("told R and Q", "bank, told the outliers", "bank, told their law", "Adaptive"))
-    model, steps = levels.nonlinear()["pendulum"]
-    truth, ys, hit = levels.curved_data(model, steps, trials, rng)
-    told = np.where(hit, np.nan, ys)
-    oracle = levels.score("EKF", model, told, truth)
+    noise_scales.table("pendulum", ("R and Q known", "bank, outliers known", "bank, outlier law known", "Adaptive"))
+    model, steps = noise_scales.nonlinear()["pendulum"]
+    truth, ys, hit = noise_scales.curved_data(model, steps, trials, rng)
+    known = np.where(hit, np.nan, ys)
+    oracle = noise_scales.score("EKF", model, known, truth)
     robust = GaussianFilter(Unscented(), LAW)
-    found = levels.score(robust, model, ys, truth)
-    skipping = mixed(lambda data: bank(model.scaled, data, "UKF"), told, truth)
+    found = noise_scales.score(robust, model, ys, truth)
+    skipping = mixed(lambda data: bank(model.scaled, data, "UKF"), known, truth)
     hearing = mixed(lambda data: bank(model.scaled, data, robust, log_mixture(model)), ys, truth)
-    for words, q, r in levels.ONES:
-        adaptive = levels.score(wolf.Adaptive(linearization=Unscented()), model.scaled(q, r), ys, truth)
+    for words, q, r in noise_scales.ONES:
+        adaptive = noise_scales.score(wolf.Adaptive(linearization=Unscented()), model.scaled(q, r), ys, truth)
         cells = (found, skipping[words], hearing[words], adaptive)
-        levels.row(words, [levels.cell(each, oracle) for each in cells])
+        noise_scales.row(words, [noise_scales.cell(each, oracle) for each in cells])
 
 
 def mixed(run, data, truth):
     """Run the bank once, and mix it by a prior around each of the given models."""
-    found = {words: ([], []) for words, *_ in levels.ONES + levels.BOTH}
+    found = {words: ([], []) for words, *_ in noise_scales.ONES + noise_scales.BOTH}
     for first in range(0, len(data), AT_ONCE):
         part = slice(first, first + AT_ONCE)
         means, variances, evidence = run(data[part])
-        for words, q, r in levels.ONES + levels.BOTH:
+        for words, q, r in noise_scales.ONES + noise_scales.BOTH:
             share = np.exp(evidence + log_prior(np.log(q), np.log(r))[:, None, None])
             share /= share.sum(0)
             mean = (share * means).sum(0)

@@ -1,4 +1,4 @@
-"""Bursts that came back: what filter, smoother and `FixedLag` make of them, beside one who knows which readings lie.
+"""Bursts of equal errors: error of filter, smoother and `FixedLag` relative to an oracle that knows the outliers.
 
 A suite of `benchmarks/robustness.py`. The error is that of the first position from the burst to ten steps after it;
 each cell is the median over the trials of its root mean square over that of the oracle: the same estimator by a Kalman
@@ -15,8 +15,8 @@ MOST_LAGGED = 20  # trials of what goes step by step
 LAGS = (10, 30)
 
 
-def hindsight(trials, rng):
-    """Bursts of equal errors that came back: error over the oracle's, in hindsight and a few steps late."""
+def bursts(trials, rng):
+    """Bursts of equal errors that came back: error over the oracle's, smoothed and at a fixed lag."""
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
     titles = ["filter", "smoother", "smoother, reweigh", *(f"FixedLag, lag {lag}" for lag in LAGS)]
     print("| burst | " + " | ".join(titles) + " |\n|" + "---|" * (len(titles) + 1))
@@ -31,13 +31,13 @@ def hindsight(trials, rng):
 def compare(model, name, run, length):
     """Errors of all estimators over those of the oracle."""
     inside = slice(START, START + length)
-    ys, told = run.measurements.copy(), run.measurements.copy()
+    ys, known_ys = run.measurements.copy(), run.measurements.copy()
     ys[inside] += SIZE
-    told[inside] = np.nan
-    out, known = wolf.filter(model, ys, method=name), wolf.filter(model, told, method="KF")
+    known_ys[inside] = np.nan
+    out, known = wolf.filter(model, ys, method=name), wolf.filter(model, known_ys, method="KF")
     best = wolf.smooth(known).means
     pairs = [(out.means, known.means), (wolf.smooth(out).means, best), (wolf.smooth(out, reweight=True).means, best)]
-    pairs += [(lagged(model, name, ys, lag), lagged(model, "KF", told, lag)) for lag in LAGS]
+    pairs += [(lagged(model, name, ys, lag), lagged(model, "KF", known_ys, lag)) for lag in LAGS]
     return [error(mine, run.states, length) / error(theirs, run.states, length) for mine, theirs in pairs]
 
 
@@ -56,4 +56,4 @@ def error(means, states, length):
     return np.sqrt(((means - states)[window, 0] ** 2).mean())
 
 
-SUITES = {"hindsight": hindsight}
+SUITES = {"bursts": bursts}

@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from first_call import PAUSE, linear_model
 from libraries import LIBRARIES, installed
 from timing import Run, cpu_times, number
-from waiting import PAUSE, linear_model
 
 import wolf
 
@@ -41,11 +41,11 @@ def large(size: int) -> dict[str, float | str]:
     runs = {n: Run(partial(wolf.filter, model, ys, method=m), LARGE_STEPS) for n, m in METHODS.items()}
     found = cpu_times(runs, LARGE_ROUNDS, PAUSE)
     engine = wolf.filter(model, ys).backend.split(":")[0]
-    told = []
+    texts = []
     for name, limit in LIMITS.items():
         ratio = found[name] / found["KF"]
-        told.append(f"{name} {ratio:.1f} KF{'' if ratio <= limit else f' (above {limit})'}")
-    return found | {"backend": ", ".join([engine, *told])}
+        texts.append(f"{name} {ratio:.1f} KF{'' if ratio <= limit else f' (above {limit})'}")
+    return found | {"backend": ", ".join([engine, *texts])}
 
 
 def many_series(count: int) -> dict[str, float | str]:

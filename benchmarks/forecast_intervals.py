@@ -6,7 +6,7 @@ future measurements that are no outliers, which no forecast is about.
 """
 
 import numpy as np
-from levels import keep, level, methods, plane, row, simulate, spoil, table
+from noise_scales import keep, level, methods, plane, row, simulate, spoil, table
 
 import wolf
 

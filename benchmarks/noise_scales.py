@@ -1,7 +1,7 @@
-"""What learned levels are worth: R and Q wrong, changing, slow, fast, short series, odd noise, nonlinear models.
+"""Estimated scale factors of R and Q: R and Q wrong, changing, slow, fast, short series, odd noise, nonlinear models.
 
 Suites of `benchmarks/robustness.py`. "+x % .yz": mean of 100 log(J / J of the oracle) over the trials, and how often
-the 95 % interval of the first state holds. The oracle is a Kalman filter with the right model that is told which
+the 95 % interval of the first state holds. The oracle is a Kalman filter with the right model that knows which
 measurements are outliers. "lost" counts runs with more than five times the error of the oracle.
 """
 
@@ -162,8 +162,8 @@ def changes(trials, rng):
         truth, clean, noise = simulate(problem, trials, steps, rng, q, r)
         ys, hit = spoil(clean, noise, rng)
         q, r = (np.broadcast_to(each, (steps,))[:, None, None] for each in (q, r))
-        told = wolf.LinearModel(problem.F, problem.H, q * problem.Q, r * problem.R, problem.mean, problem.cov)
-        oracle = score("KF", told, np.where(hit, np.nan, ys), truth)
+        true_model = wolf.LinearModel(problem.F, problem.H, q * problem.Q, r * problem.R, problem.mean, problem.cov)
+        oracle = score("KF", true_model, np.where(hit, np.nan, ys), truth)
         against(name, problem, (truth, ys), oracle, ONES[:1], chosen)
 
 
@@ -186,13 +186,13 @@ def short(trials, rng):
 
 
 def coloured(trials, rng):
-    """Noise with memory, AR(1) of 0 to 0.9 with the variance R. Beside the J of a KF that is told the outliers.
+    """Autocorrelated noise, AR(1) of 0 to 0.9 with the variance R. Beside the J of a KF that knows the outliers.
 
-    `Adaptive` finds it; the one before it is told not to look. The last column has it in the model, with a memory and
+    `Adaptive` finds it; the one before it assumes white noise. The last column has it in the model, with a memory and
     levels that are fitted to runs of their own (see `by_fits`).
     """
     chosen, problem, steps = methods(), plane(), 1000
-    chosen = {"KF": "KF", "Learned": chosen["Learned"], "Adaptive, told it is new": NEW, "Adaptive": chosen["Adaptive"]}
+    chosen = {"KF": "KF", "Learned": chosen["Learned"], "Adaptive, white noise": NEW, "Adaptive": chosen["Adaptive"]}
     table("tracking", [*chosen, FITTED])
     for share in (0.0, 0.3, 0.5, 0.7, 0.9):
         truth, clean, noise = simulate(problem, trials + FITS, steps, rng)
@@ -227,7 +227,7 @@ def curved(trials, rng):
     "Told the outliers" skips them too, with the model as it is given.
     """
     chosen = methods() | {"KF": "EKF"}
-    table("problem", ["EKF", "EKF, told the outliers", *list(chosen)[1:]])
+    table("problem", ["EKF", "EKF, outliers known", *list(chosen)[1:]])
     for name, (model, steps) in nonlinear().items():
         truth, ys, hit = curved_data(model, steps, trials, rng)
         sound = np.where(hit, np.nan, ys)
