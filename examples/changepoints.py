@@ -2,9 +2,9 @@
 # # Changepoints: where a level jumps
 #
 # A machine draws power at a level that wanders a little, and at times jumps to another one. Three readings in a hundred
-# are wrong. `wolf.changepoints` takes a model of one segment, here a random-walk level, and sums over all segmentations:
-# it returns the probability of a change at every step and the most probable segmentation. Outliers and the random walk
-# are part of the model, so neither counts as a change.
+# are wrong. `wolf.changepoints` takes a model of one segment, here a random-walk level, and sums over all
+# segmentations: it returns the probability of a change at every step and the most probable segmentation. Outliers and
+# the random walk are part of the model, so neither counts as a change.
 
 # %%
 import matplotlib.pyplot as plt

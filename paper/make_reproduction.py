@@ -45,8 +45,8 @@ WORDS = {
 }
 HOW = """## How to repeat it
 
-`wolf reproduce` runs the experiments, draws the figures, and compares the results with the reported ones. The default is
-the paper as printed, in float64. Where the published code differs from the text, the variant "as run" follows the code,
+`wolf reproduce` runs the experiments, draws the figures, and compares the results with the reported ones. The default
+is the paper as printed, in float64. Where the published code differs from the text, the variant "as run" follows the code,
 and both are shown if a conclusion changes. For comparison there are methods that the paper lacks: a calibrated weight
 and estimated noise, both untuned, an oracle that knows which measurements are outliers, and, for tracking, the Bayes
 ceiling: a particle filter with the true noise distribution.
