@@ -46,10 +46,10 @@ WORDS = {
 HOW = """## How to repeat it
 
 `wolf reproduce` runs the experiments, draws the figures, and compares the results with the reported ones. The default
-is the paper as printed, in float64. Where the published code differs from the text, the variant "as run" follows the code,
-and both are shown if a conclusion changes. For comparison there are methods that the paper lacks: a calibrated weight
-and estimated noise, both untuned, an oracle that knows which measurements are outliers, and, for tracking, the Bayes
-ceiling: a particle filter with the true noise distribution.
+is the paper as printed, in float64. Where the published code differs from the text, the variant "as run" follows the
+code, and both are shown if a conclusion changes. For comparison there are methods that the paper lacks: a calibrated
+weight and estimated noise, both untuned, an oracle that knows which measurements are outliers, and, for tracking, the
+Bayes ceiling: a particle filter with the true noise distribution.
 
 The command comes with the package `wolf-paper`, which is in `paper/`: `pip install . ./paper` in a clone, or
 `make reproduce`, which also runs it.
