@@ -90,6 +90,23 @@ def keyed_options(command: Command) -> Command:
             ),
             *ONLINE_MODEL_OPTIONS,
             click.option(
+                "--models",
+                metavar="FILE",
+                help='TOML file with a table for each pattern of keys, as ["roof-*"]: model, method and variances.',
+            ),
+            click.option(
+                "--warm-up",
+                type=click.IntRange(min=20),
+                metavar="ROWS",
+                help="Learn the variances of each key from its first ROWS rows, which are filtered afterwards; with "
+                "--model auto the model too.",
+            ),
+            click.option(
+                "--group",
+                metavar="REGEX",
+                help="With --warm-up: keys with the same match share what is learned, as ^[a-z]+ for pump17.",
+            ),
+            click.option(
                 "--allowed-lateness",
                 type=float,
                 default=0.0,
@@ -168,8 +185,8 @@ def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, *
     from wolf_fleet.cli import stream as implementation
 
     warn_if_large(options["model"], quiet)
-    model, method = options.pop("model"), options.pop("method")
-    bank = implementation.make_bank(model, settings, method, len(options["values"]))
+    named = {name: options.pop(name) for name in ("model", "method", "models", "warm_up", "group")}
+    bank = implementation.make_keyed_bank(settings=settings, num_values=len(options["values"]), **named)
     summary = implementation.run(source, bank, **options)
     echo_summary(str(summary), implementation.facts(summary), as_json, quiet)
 

@@ -136,10 +136,10 @@ def forecast(service: Service, key: str, steps: int, level: float) -> JsonObject
     if steps > MAX_FORECAST_STEPS:
         raise ValueError(f"steps must be at most {MAX_FORECAST_STEPS:,}; got {steps:,}")
     bank, num_deviations = service.pipeline.bank, deviations(validation.confidence_level(level))
-    entry = bank[key]
-    if not isinstance(bank.method, GaussianFilter):
-        raise ValueError(f"forecasts by {type(bank.method).__name__} are not supported here; use wolf.forecast")
-    _, measured = forecast_state(bank.model, bank.method, entry.state, steps, dtype=bank.dtype)
+    entry, method = bank[key], bank[key].method
+    if not isinstance(method, GaussianFilter):
+        raise ValueError(f"forecasts by {type(method).__name__} are not supported here; use wolf.forecast")
+    _, measured = forecast_state(bank.model_of(key), method, entry.state, steps, dtype=bank.dtype)
     mean, half = measured.mean, num_deviations * np.sqrt(np.diagonal(measured.cov, axis1=1, axis2=2))
     times = (entry.time + 1 + np.arange(steps)) * service.pipeline.step
     facts: JsonObject = {"key": key, "level": level, "step": service.pipeline.step}

@@ -29,7 +29,8 @@ from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
 from wolf_fleet.service.write_ahead_log import Journal, Record
 from wolf_fleet.streaming import future_rows
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
-from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
+from wolf_fleet.streaming.key_models import WarmUp
+from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns, warm_up_settings
 from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
 from wolf_fleet.streaming.sinks.delivery import PartDelivery
 
@@ -53,7 +54,7 @@ class Service:
     """A durable bank: what it has accepted survives a crash of the process.
 
     Args:
-        bank: with the model and the method; the model is linear.
+        bank: with the model and the method; the model is linear. Or a `WarmUp`, which learns the model of each key.
         state: folder for the states and the write-ahead log, created if missing.
         key: name of the field that identifies the series of a row.
         values: name of the field to filter, or names.
@@ -85,7 +86,7 @@ class Service:
 
     def __init__(
         self,
-        bank: Bank,
+        bank: Bank | WarmUp,
         state: str | PathLike[str],
         *,
         key: str,
@@ -109,9 +110,10 @@ class Service:
         validation.path("state", state)
         self.columns = make_columns(key, values, time)
         self.pipeline = Pipeline(bank, self.columns, allowed_lateness, step, level, idle_timeout, max_ahead)
-        if not isinstance(bank.model, LinearModel):
+        model = self.pipeline.bank.model
+        if not isinstance(model, LinearModel):
             raise ValueError(
-                f"a service needs a linear model, whose signal has an interval; got {type(bank.model).__name__}"
+                f"a service needs a linear model, whose signal has an interval; got {type(model).__name__}"
             )
         self.level, self.batch_rows, self.commit_interval = level, batch_rows, commit_interval
         self.max_keys = max_keys
@@ -129,6 +131,7 @@ class Service:
         self._commit_at, self._tried_at = self.since, clocks.monotonic()
         settings: dict[str, object] = {"key": key, "values": list(self.columns.values), "time": time}
         settings |= {"allowed_lateness": allowed_lateness, "step": step, "level": level, "idle_timeout": idle_timeout}
+        settings |= warm_up_settings(bank)
         folder = Path(state)
         out = folder / "out" if out is None else Path(out)
         self._journal: Journal | None = None
@@ -189,6 +192,7 @@ class Service:
 
     def _recover(self) -> None:
         checkpoint, pipeline = self._checkpoint, self.pipeline
+        pipeline.add_learned_models(checkpoint.manifest)
         pipeline.resume(checkpoint.restore(pipeline.bank, len(self.columns.values)), checkpoint.manifest)
         extra = checkpoint.extra_arrays()
         if extra:
@@ -295,19 +299,21 @@ class Service:
         """Parse and check a request before any state changes, or raise a `ValueError`."""
         pipeline = self.pipeline
         rows, dated = request_parsing.parse(record.format, record.body, self.columns, pipeline.dated)
-        known, waiting = pipeline.bank, pipeline.buffer.pending.keys
+        known, waiting = pipeline.bank, pipeline.num_waiting
         room = max_keys - len(known)
-        if len(rows.keys) + len(waiting) > room:
-            held = {key for key in waiting if key not in known}
+        if len(rows.keys) + waiting > room:
+            held = {key for key in pipeline.waiting_keys if key not in known}
             fresh, room = len({key for key in rows.keys if key not in known} - held), max(room - len(held), 0)
             if fresh > room:
                 words = f"{count(fresh, 'new key')} in the request, and {room:,} of at most {max_keys:,} keys are free"
                 raise ValueError(f"no rows were accepted: {words}")
-        if len(waiting) + len(rows.keys) > MAX_WAITING_ROWS:
+        if waiting + len(rows.keys) > MAX_WAITING_ROWS:
             raise ValueError(
-                f"no rows were accepted: {len(waiting):,} rows are in the reorder buffer, which holds at most "
-                f"{MAX_WAITING_ROWS:,}; use a smaller allowed lateness"
+                f"no rows were accepted: {waiting:,} rows wait for earlier ones or for a model, of at most "
+                f"{MAX_WAITING_ROWS:,}; use a smaller allowed lateness or warm-up"
             )
+        for key in dict.fromkeys(rows.keys) if pipeline.bank.has_models_by_key and pipeline.warm_up is None else ():
+            pipeline.bank.model_of(key)  # raises for a key that has none
         return rows, dated
 
     def _apply(self, record: Record, rows: RowBatch, dated: bool | None) -> JsonObject:
@@ -409,7 +415,7 @@ class Service:
             # The next log exists before the manifest that names it, so a missing log is always damage.
             journal = Journal(self._journal_path(epoch + 1), create=True)
             try:
-                self._checkpoint.commit(pipeline.bank, pipeline.buffer.pending, table, pipeline.facts, extra, drop)
+                self._checkpoint.commit(pipeline.bank, pipeline.waiting, table, pipeline.facts, extra, drop)
             except BaseException as error:
                 journal.close()
                 if self._checkpoint.epoch_on_disk() != epoch:  # committed, but memory does not know how far

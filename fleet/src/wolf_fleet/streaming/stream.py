@@ -11,7 +11,8 @@ from wolf.online.bank.bank import Bank
 from wolf_fleet.streaming.brokers import is_address, open_broker
 from wolf_fleet.streaming.brokers.base import BrokerSource
 from wolf_fleet.streaming.checkpoint import CheckpointStore
-from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
+from wolf_fleet.streaming.key_models import WarmUp
+from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns, warm_up_settings
 from wolf_fleet.streaming.row_parser import RowParser
 from wolf_fleet.streaming.sinks import check_address
 from wolf_fleet.streaming.sinks.delivery import PartDelivery
@@ -27,7 +28,7 @@ FORMATS = ("parquet", "csv")
 
 def stream(
     source: str | PathLike[str],
-    bank: Bank,
+    bank: Bank | WarmUp,
     out: str | PathLike[str],
     *,
     state: str | PathLike[str],
@@ -57,7 +58,8 @@ def stream(
         source: file of CSV with a header, or of JSON lines; "-" is standard input. Or the address of a broker, whose
             messages are JSON objects: `nats://localhost:4222/STREAM`, `redis://localhost:6379/STREAM`,
             `kafka://localhost:9092/TOPIC`, `mqtt://localhost:1883/TOPIC`.
-        bank: with the model and the method; its states are replaced by those of an earlier run.
+        bank: with the model and the method; its states are replaced by those of an earlier run. Or a `WarmUp`, which
+            learns the model of each key from its first rows.
         out: folder for the output, files `part-00000001.parquet` and so on: key, time, values, then mean and interval
             of the signal, weight and outlier. Rows of a key are in the order of time.
         state: folder for the states and the position in the source; its `manifest.json` lists what is committed.
@@ -93,7 +95,7 @@ def stream(
     validation.positive_number("commit_interval", commit_interval)
     pipeline = Pipeline(bank, columns, allowed_lateness, step, level, idle_timeout, max_ahead)
     settings = {"key": key, "values": list(columns.values), "time": time, "allowed_lateness": allowed_lateness}
-    settings |= {"step": step, "level": level, "idle_timeout": idle_timeout}
+    settings |= {"step": step, "level": level, "idle_timeout": idle_timeout} | warm_up_settings(bank)
     for address in sinks:
         check_address(address)
     checkpoint = CheckpointStore(Path(state), Path(out), format, settings, recover=recover)
@@ -125,6 +127,7 @@ class _StreamRun:
         self.deliveries = deliveries
         self.pipeline, self.checkpoint, self.on_progress = pipeline, checkpoint, on_progress
         manifest = checkpoint.manifest
+        pipeline.add_learned_models(manifest)
         pipeline.resume(checkpoint.restore(pipeline.bank, len(pipeline.columns.values)), manifest)
         position = 0 if path == "-" else manifest.get("position", 0)
         self.source: Source | BrokerSource = (
@@ -165,7 +168,7 @@ class _StreamRun:
                 filtered.append(self._process(lines))
             if self.source.exhausted or left <= 0:
                 break
-        if self.source.exhausted and len(self.pipeline.buffer.pending.keys):
+        if self.source.exhausted and self.pipeline.num_waiting:
             filtered.append(self.pipeline.flush())
         if num_lines or filtered:
             self._commit([self.pipeline.table(each) for each in filtered if each is not None])
@@ -184,7 +187,7 @@ class _StreamRun:
         self.pipeline.drop_expired()
         facts = {"position": position, "fingerprint": self.source.fingerprint(position)} | self.pipeline.facts
         table = pyarrow.concat_tables(tables) if tables else None
-        self.checkpoint.commit(self.pipeline.bank, self.pipeline.buffer.pending, table, facts)
+        self.checkpoint.commit(self.pipeline.bank, self.pipeline.waiting, table, facts)
         self._deliver()
         if self.on_progress is not None:
             self.on_progress(self._summary())
