@@ -95,6 +95,7 @@ class _Application:
             "/forecast": self.forecast,
             "/history": self.history,
             "/keys": self.keys,
+            "/overview": self.overview,
             "/incidents": self.incidents,
             "/metrics": self.metrics,
             "/events": self.events,
@@ -239,9 +240,18 @@ class _Application:
         return JSONResponse(await run_in_threadpool(responses.history, self.service, key, rows))
 
     async def keys(self, request: Request) -> Response:
-        """Return the keys with problems."""
+        """Return the keys with problems; with ?search=TEXT or ?sort=ORDER all keys, or those that contain a text."""
         limit = _number(request, "limit", responses.DEFAULT_NUM_KEYS, int)
-        return JSONResponse(await run_in_threadpool(responses.keys, self.service, None, limit))
+        search, sort = request.query_params.get("search"), request.query_params.get("sort")
+        if search is None and sort is None:
+            return JSONResponse(await run_in_threadpool(responses.keys, self.service, None, limit))
+        order = (search or "", sort or responses.ORDERS[0], limit)
+        return JSONResponse(await run_in_threadpool(responses.search_keys, self.service, *order))
+
+    async def overview(self, request: Request) -> Response:
+        """Return the last rows of the worst keys, for small pictures."""
+        column = _number(request, "column", 0, int)
+        return JSONResponse(await run_in_threadpool(responses.overview, self.service, column))
 
     async def incidents(self, request: Request) -> Response:
         """Return incidents, open ones first; with ?open=1 only those."""

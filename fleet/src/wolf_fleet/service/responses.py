@@ -25,6 +25,8 @@ DEFAULT_NUM_INCIDENTS = 100
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_TIME = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 END_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+OVERVIEW_KEYS, OVERVIEW_ROWS = 12, 120
+ORDERS = ("score", "key", "latest", "oldest")  # of keys
 MIN_HALF_WIDTH = 1e-300  # avoids a division by zero
 
 
@@ -196,6 +198,56 @@ def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_
             {"key": key, "score": float(score[index]), "problem": bool(problems["any"][index]), "reasons": reasons}
             for index, key, reasons in found
         ]
+
+
+def search_keys(service: Service, text: str, sort: str, limit: int) -> list[JsonObject]:
+    """Return the health of the keys that contain a text.
+
+    Args:
+        service: that has them.
+        text: part of their names, whatever the case; "" for all keys.
+        sort: "score" for the worst first, "key" for the names, "latest" or "oldest" for the arrival of the last row.
+        limit: largest number of keys.
+    """
+    validation.count("limit", limit)
+    validation.choice("sort", sort, ORDERS)
+    with service.lock:
+        health = service.health
+        wanted = text.casefold()
+        index = np.array([i for i, key in enumerate(health.keys) if wanted in key.casefold()], np.int64)
+        if sort == "key":
+            found = sorted(health.keys[i] for i in index.tolist())[:limit]
+            return keys(service, found)
+        if sort == "score":
+            score, _ = health.assess(service.steady_time(), service.since, index)
+            order = np.argsort(-score, kind="stable")
+        else:
+            order = np.argsort(health.last[index] * (1 if sort == "oldest" else -1), kind="stable")
+        return keys(service, [health.keys[i] for i in index[order[:limit]].tolist()])
+
+
+def overview(service: Service, column: int) -> list[JsonObject]:
+    """Return the last rows of the worst keys: those with problems, then those with open incidents, then others.
+
+    Args:
+        service: that has them.
+        column: number of the value.
+    """
+    names = service.columns.values
+    if not 0 <= column < len(names):
+        raise ValueError(f"column must be from 0 to {len(names) - 1}; got {column}")
+    with service.lock:
+        made, listed = [], search_keys(service, "", "score", OVERVIEW_KEYS)
+        reasons = {each.key: each.reason for each in service.incidents.open if not each.acknowledged}
+        scored = [each["key"] for each in listed if each["score"] > 0]
+        chosen = list(dict.fromkeys([*scored, *reasons, *(each["key"] for each in listed)]))[:OVERVIEW_KEYS]
+        for each in keys(service, chosen):
+            each["reasons"] += [reasons[each["key"]]] if each["key"] in reasons and not each["reasons"] else []
+            rows = history(service, each["key"], OVERVIEW_ROWS)
+            series = {name: rows[name][column] for name in ("values", "means", "half_widths")}
+            facts = {"key": each["key"], "problem": each["problem"], "reasons_of_key": each["reasons"]}
+            made.append(facts | series | {"times": rows["times"], "reasons": rows["reasons"]})
+        return made
 
 
 def incident_facts(service: Service, incident: Incident) -> JsonObject:
