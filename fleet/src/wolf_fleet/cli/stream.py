@@ -7,7 +7,7 @@ from typing import Any
 from wolf.cli.commands import filter
 from wolf.online import Bank
 from wolf_fleet.streaming import StreamSummary, stream
-from wolf_fleet.streaming.key_models import WarmUp, make_model, read_models
+from wolf_fleet.streaming.key_models import ModelLearner, WarmUp, make_model, read_models
 
 
 def make_bank(model: str, settings: tuple[str, ...], method: str | None, num_values: int) -> Bank:
@@ -30,7 +30,7 @@ def make_keyed_bank(
     models: str | None,
     warm_up: int | None,
     group: str | None,
-) -> Bank | WarmUp:
+) -> Bank | ModelLearner:
     """Create an empty bank, whose keys may have models of their own, or what learns these.
 
     Args:
@@ -58,7 +58,7 @@ def make_keyed_bank(
     return Bank(default, filter.parse_method(method), models=table, group=pattern)
 
 
-def run(source: str, bank: Bank | WarmUp, out: str, values: tuple[str, ...], **options: Any) -> StreamSummary:
+def run(source: str, bank: Bank | ModelLearner, out: str, values: tuple[str, ...], **options: Any) -> StreamSummary:
     """Run a stream; options as in `wolf_fleet.stream`."""
     return stream(source, bank, out, values=values, **options)
 

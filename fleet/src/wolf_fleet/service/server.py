@@ -12,7 +12,7 @@ from wolf.online.bank.bank import Bank
 from wolf.statespace import LinearModel
 from wolf_fleet.service import alerts, auth
 from wolf_fleet.service.service import BATCH_ROWS, COMMIT_SECONDS, HISTORY_ROWS, MAX_KEYS, Service
-from wolf_fleet.streaming.key_models import WarmUp
+from wolf_fleet.streaming.key_models import ModelLearner
 
 MISSING = (
     "wolf_fleet.serve needs starlette, uvicorn and httptools: run pip install './fleet[serve]' in a clone of the "
@@ -24,7 +24,7 @@ PORT = 8765
 
 
 def serve(
-    model: Bank | LinearModel | WarmUp,
+    model: Bank | LinearModel | ModelLearner,
     state: str | PathLike[str],
     *,
     key: str,
@@ -123,8 +123,8 @@ def serve(
         service.close()
 
 
-def _make_bank(model: Bank | LinearModel | WarmUp, method: str | Filter | None) -> Bank | WarmUp:
-    if not isinstance(model, Bank | WarmUp):
+def _make_bank(model: Bank | LinearModel | ModelLearner, method: str | Filter | None) -> Bank | ModelLearner:
+    if not isinstance(model, Bank | ModelLearner):
         return Bank(model, method)
     if method is not None:
         raise ValueError(

@@ -29,7 +29,7 @@ from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
 from wolf_fleet.service.write_ahead_log import Journal, Record
 from wolf_fleet.streaming import future_rows
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
-from wolf_fleet.streaming.key_models import WarmUp
+from wolf_fleet.streaming.key_models import ModelLearner
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns, warm_up_settings
 from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
 from wolf_fleet.streaming.sinks.delivery import PartDelivery
@@ -86,7 +86,7 @@ class Service:
 
     def __init__(
         self,
-        bank: Bank | WarmUp,
+        bank: Bank | ModelLearner,
         state: str | PathLike[str],
         *,
         key: str,

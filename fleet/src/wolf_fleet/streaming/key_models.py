@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -58,6 +59,34 @@ class KeyGroups:
         """Return the group: the first one of the expression, or the whole match."""
         found = re.search(self.expression, str(key))
         return str(key) if found is None else found[1 if found.re.groups else 0] or ""
+
+
+@runtime_checkable
+class ModelLearner(Protocol):
+    """What learns the models of keys from their first rows; `WarmUp` is one."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of a key from which its model is learned."""
+        ...
+
+    @property
+    def groups(self) -> Callable[[object], str] | None:
+        """Function from a key to its group; None if each key is its own."""
+        ...
+
+    @property
+    def settings(self) -> JsonObject:
+        """What a later run with the same state must have too."""
+        ...
+
+    def make_bank(self, num_values: int) -> Bank:
+        """Create a bank without models of keys."""
+        ...
+
+    def learn(self, series: list[tuple[np.ndarray | None, np.ndarray]]) -> JsonObject:
+        """Return the name and the variances of the model of a group of keys."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)

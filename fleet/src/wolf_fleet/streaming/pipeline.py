@@ -14,7 +14,7 @@ from wolf.online.bank.bank import Bank
 from wolf.online.bank.step import BankStep
 from wolf.results import count
 from wolf_fleet.streaming import future_rows
-from wolf_fleet.streaming.key_models import WarmUp
+from wolf_fleet.streaming.key_models import ModelLearner
 from wolf_fleet.streaming.reorder_buffer import ReorderBuffer, newest_before
 from wolf_fleet.streaming.row_parser import Columns, JsonObject, RowBatch
 from wolf_fleet.streaming.warm_up_buffer import WarmUpBuffer
@@ -102,7 +102,7 @@ class Pipeline:
 
     def __init__(
         self,
-        bank: Bank | WarmUp,
+        bank: Bank | ModelLearner,
         columns: Columns,
         allowed_lateness: float,
         step: float,
@@ -113,7 +113,7 @@ class Pipeline:
         if max_ahead is not None:
             validation.positive_number("max_ahead", max_ahead)
         self.warm_up: WarmUpBuffer | None = None
-        if isinstance(bank, WarmUp):
+        if isinstance(bank, ModelLearner):
             warm_up, bank = bank, bank.make_bank(len(columns.values))
             self.warm_up = WarmUpBuffer(warm_up, bank, len(columns.values), step, columns.time is not None)
         check(bank, columns, allowed_lateness, step, idle_timeout)
@@ -321,9 +321,9 @@ def make_columns(key: str, values: str | Sequence[str], time: str | None) -> Col
     return columns
 
 
-def warm_up_settings(bank: Bank | WarmUp) -> JsonObject:
+def warm_up_settings(bank: Bank | ModelLearner) -> JsonObject:
     """Return the settings of a warm-up that a later run must have too; none for a bank."""
-    return {"warm_up": bank.settings if isinstance(bank, WarmUp) else None}
+    return {"warm_up": bank.settings if isinstance(bank, ModelLearner) else None}
 
 
 def check(bank: Bank, columns: Columns, allowed_lateness: float, step: float, idle_timeout: float | None) -> None:

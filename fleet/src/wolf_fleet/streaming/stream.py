@@ -11,7 +11,7 @@ from wolf.online.bank.bank import Bank
 from wolf_fleet.streaming.brokers import is_address, open_broker
 from wolf_fleet.streaming.brokers.base import BrokerSource
 from wolf_fleet.streaming.checkpoint import CheckpointStore
-from wolf_fleet.streaming.key_models import WarmUp
+from wolf_fleet.streaming.key_models import ModelLearner
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns, warm_up_settings
 from wolf_fleet.streaming.row_parser import RowParser
 from wolf_fleet.streaming.sinks import check_address
@@ -28,7 +28,7 @@ FORMATS = ("parquet", "csv")
 
 def stream(
     source: str | PathLike[str],
-    bank: Bank | WarmUp,
+    bank: Bank | ModelLearner,
     out: str | PathLike[str],
     *,
     state: str | PathLike[str],

@@ -11,7 +11,7 @@ import numpy as np
 
 from wolf.online.bank.bank import Bank
 from wolf.statespace import LinearModel
-from wolf_fleet.streaming.key_models import WarmUp, make_model
+from wolf_fleet.streaming.key_models import ModelLearner, make_model
 from wolf_fleet.streaming.row_parser import JsonObject, RowBatch, empty_batch
 
 
@@ -49,7 +49,7 @@ class WarmUpBuffer:
         learned: name and variances of the model of each group.
     """
 
-    def __init__(self, warm_up: WarmUp, bank: Bank, num_values: int, step: float, timed: bool):
+    def __init__(self, warm_up: ModelLearner, bank: Bank, num_values: int, step: float, timed: bool):
         self._warm_up, self._bank, self._num_values = warm_up, bank, num_values
         self._step, self._timed, self._group = step, timed, warm_up.groups
         self.learned: dict[str, JsonObject] = {}
