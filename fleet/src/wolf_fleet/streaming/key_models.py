@@ -7,7 +7,7 @@ its variances to the first rows; these are filtered afterwards, so that no row i
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -24,6 +24,7 @@ from wolf.interfaces import Filter
 from wolf.models import registry
 from wolf.models.priors import diffuse_prior
 from wolf.online.bank.bank import Bank
+from wolf.online.bank.models_by_key import Choice
 from wolf.statespace import LinearModel
 from wolf_fleet.streaming.row_parser import JsonObject
 
@@ -228,7 +229,7 @@ def read_models(
     name: str,
     variances: dict[str, float],
     method_of: Callable[[str | None], Filter | None],
-) -> tuple[dict[str, tuple[LinearModel, Filter | None]], KeyPatterns]:
+) -> tuple[dict[Hashable, Choice], KeyPatterns]:
     """Read a TOML file with a table for each pattern of keys.
 
     Args:
@@ -248,7 +249,7 @@ def read_models(
         raise ValueError(f"there is no file {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from error
-    models: dict[str, tuple[LinearModel, Filter | None]] = {}
+    models: dict[Hashable, Choice] = {}
     for pattern, table in tables.items():
         if not isinstance(table, dict):
             raise ValueError(f'{path}: expected a table for each pattern of keys, as ["roof-*"]; got {pattern}')
@@ -264,4 +265,4 @@ def read_models(
             raise ValueError(f"{path}, [{pattern}]: {error}") from error
     if not models:
         raise ValueError(f"{path} has no models")
-    return models, KeyPatterns(tuple(models))
+    return models, KeyPatterns(tuple(map(str, models)))
