@@ -112,7 +112,7 @@ class PipeFilter:
             return stepped
         whole: list[np.ndarray | None] = []
         for each in stepped:
-            if each is None:  # predictions, without calibration
+            if each is None:
                 whole.append(None)
                 continue
             array = np.full((len(keys), *each.shape[1:]), np.nan if each.dtype.kind == "f" else False, each.dtype)
