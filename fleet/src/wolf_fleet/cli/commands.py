@@ -140,6 +140,14 @@ def keyed_options(command: Command) -> Command:
                 help="Where the rows of each commit are sent too: kafka://, nats://, redis://, mqtt://, https://, "
                 "sqlite://, duckdb:// or postgresql://; may be repeated.",
             ),
+            click.option("--alert-url", help="Webhook that gets each incident as JSON when it opens and closes."),
+            click.option("--alert-command", help="Program that gets each incident as JSON on standard input."),
+            click.option(
+                "--alert-secret-file", help="File with the key that signs the body of the webhook (HMAC-SHA256)."
+            ),
+            click.option(
+                "--incident-sink", metavar="ADDRESS", help="Where each incident is sent too; addresses as of --sink."
+            ),
             LEVEL_OPTION,
             click.option(
                 "--batch-rows", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows per commit."
@@ -231,10 +239,6 @@ def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, *
 @click.option(
     "--max-keys", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Largest number of filters."
 )
-@click.option("--alert-url", help="Webhook that gets each incident as JSON when it opens and when it closes.")
-@click.option("--alert-command", help="Program that gets each incident as JSON on standard input.")
-@click.option("--alert-secret-file", help="File with the key that signs the body of the webhook (HMAC-SHA256).")
-@click.option("--incident-sink", metavar="ADDRESS", help="Where each incident is sent too; addresses as of --sink.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def serve(quiet: bool, **options: Any) -> None:
     """Filter measurements that arrive by HTTP, and show the health of all keys on a live page.

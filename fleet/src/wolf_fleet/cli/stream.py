@@ -6,6 +6,7 @@ from typing import Any
 
 from wolf.cli.commands import filter
 from wolf.online import Bank
+from wolf_fleet.service.auth import read_token
 from wolf_fleet.streaming import StreamSummary, stream
 from wolf_fleet.streaming.key_models import ModelLearner, WarmUp, make_model, read_models
 
@@ -59,8 +60,9 @@ def make_keyed_bank(
 
 
 def run(source: str, bank: Bank | ModelLearner, out: str, values: tuple[str, ...], **options: Any) -> StreamSummary:
-    """Run a stream; options as in `wolf_fleet.stream`."""
-    return stream(source, bank, out, values=values, **options)
+    """Run a stream; options as in `wolf_fleet.stream`, but the key of the signature of alerts is in a file."""
+    secret = read_token(options.pop("alert_secret_file"))
+    return stream(source, bank, out, values=values, alert_secret=secret, **options)
 
 
 def facts(summary: StreamSummary) -> dict[str, object]:

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from wolf.execution.validate import package_version
-from wolf_fleet.service import alerts, prometheus, request_parsing, responses
+from wolf_fleet.service import prometheus, request_parsing, responses
 from wolf_fleet.service.auth import COOKIE, Authenticator, host_name, is_local
 from wolf_fleet.service.idempotency import MAX_ID_LENGTH, IdempotencyConflict
 from wolf_fleet.service.page import page
@@ -23,6 +23,7 @@ from wolf_fleet.service.server import MAX_BODY_BYTES
 from wolf_fleet.service.service import Service
 from wolf_fleet.service.worker import ENDED, QueueFull, Worker
 from wolf_fleet.service.write_ahead_log import Record
+from wolf_fleet.streaming.incidents import alerts
 from wolf_fleet.streaming.row_parser import JsonObject
 from wolf_fleet.streaming.sinks import check_address
 from wolf_fleet.streaming.sinks.delivery import SinkThread

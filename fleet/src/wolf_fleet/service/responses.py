@@ -2,7 +2,6 @@
 
 import math
 import time as clocks
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import numpy as np
@@ -12,38 +11,26 @@ from wolf.beliefs.density import deviations
 from wolf.execution.forecasting import forecast_state
 from wolf.inference.filters.gaussian import GaussianFilter
 from wolf.results import count
-from wolf_fleet.service.incidents import Incident
-from wolf_fleet.service.key_health import RECENT_ROWS
-from wolf_fleet.service.recent_rows import RowView
 from wolf_fleet.service.service import Service
+from wolf_fleet.streaming.incidents import facts as facts_of_incidents
+from wolf_fleet.streaming.incidents.facts import finite
+from wolf_fleet.streaming.incidents.incident_log import Incident
+from wolf_fleet.streaming.incidents.key_health import RECENT_ROWS
+from wolf_fleet.streaming.incidents.row_view import RowView
 from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_FORECAST_STEPS = 1000
 MAX_ROWS_PER_RESPONSE = 5000
 DEFAULT_NUM_KEYS = 60  # keys on the page
 DEFAULT_NUM_INCIDENTS = 100
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MIN_TIME = datetime(1, 1, 1, tzinfo=UTC).timestamp()
-END_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 OVERVIEW_KEYS, OVERVIEW_ROWS = 12, 120
 ORDERS = ("score", "key", "latest", "oldest")  # of keys
 MIN_HALF_WIDTH = 1e-300  # avoids a division by zero
 
 
-def finite(value: float) -> float | None:
-    """Return a number, or None if it is not finite, which JSON cannot represent."""
-    return float(value) if math.isfinite(value) else None
-
-
 def format_time(service: Service, time: float) -> float | str | None:
     """Convert a time to the form in which times are sent: a number, or an ISO 8601 date."""
-    dated = service.pipeline.dated or service.columns.time is None
-    if not dated or not math.isfinite(time):
-        return finite(time)
-    if not MIN_TIME <= time < END_TIME:
-        return finite(time)  # a zone may move a date out of the years that a date can have
-    stamp = EPOCH + timedelta(seconds=time)  # Windows converts no negative time
-    return stamp.isoformat(timespec="milliseconds" if stamp.microsecond else "seconds").replace("+00:00", "Z")
+    return facts_of_incidents.format_time(time, service.has_dates)
 
 
 def short(value: float) -> str:
@@ -252,13 +239,7 @@ def overview(service: Service, column: int) -> list[JsonObject]:
 
 def incident_facts(service: Service, incident: Incident) -> JsonObject:
     """Convert an incident to a dictionary: number, key, kind, state, start, end, severity and so on."""
-    facts: JsonObject = {"incident": incident.number, "key": incident.key, "kind": incident.kind}
-    facts["state"] = incident.state
-    facts["start"] = format_time(service, incident.start)
-    facts["end"] = None if incident.end is None else format_time(service, incident.end)
-    facts |= {"severity": finite(incident.severity), "confidence": round(incident.confidence, 6)}
-    facts["reason"] = incident.reason
-    return facts | {"acknowledged": incident.acknowledged}
+    return facts_of_incidents.incident_facts(incident, service.has_dates)
 
 
 def incidents(service: Service, only_open: bool, limit: int = DEFAULT_NUM_INCIDENTS) -> list[JsonObject]:

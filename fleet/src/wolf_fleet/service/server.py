@@ -10,8 +10,9 @@ from wolf import validation
 from wolf.interfaces import Filter
 from wolf.online.bank.bank import Bank
 from wolf.statespace import LinearModel
-from wolf_fleet.service import alerts, auth
+from wolf_fleet.service import auth
 from wolf_fleet.service.service import BATCH_ROWS, COMMIT_SECONDS, HISTORY_ROWS, MAX_KEYS, Service
+from wolf_fleet.streaming.incidents import alerts
 from wolf_fleet.streaming.key_models import ModelLearner
 
 MISSING = (

@@ -22,13 +22,15 @@ from wolf.runtime import files
 from wolf.statespace import LinearModel
 from wolf_fleet.service import request_parsing
 from wolf_fleet.service.idempotency import IdempotencyConflict, IdempotencyStore
-from wolf_fleet.service.incidents import Incident, IncidentLog
-from wolf_fleet.service.key_health import KeyHealth
 from wolf_fleet.service.output_parts import OutputParts
-from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
+from wolf_fleet.service.recent_rows import RecentRows
 from wolf_fleet.service.write_ahead_log import Journal, Record
 from wolf_fleet.streaming import future_rows
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
+from wolf_fleet.streaming.incidents.facts import incident_facts
+from wolf_fleet.streaming.incidents.incident_log import Incident, IncidentLog
+from wolf_fleet.streaming.incidents.key_health import KeyHealth
+from wolf_fleet.streaming.incidents.row_view import RowView, make_view
 from wolf_fleet.streaming.key_models import ModelLearner
 from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns, warm_up_settings
 from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
@@ -184,6 +186,11 @@ class Service:
         return str(self._checkpoint.manifest["id"])
 
     @property
+    def has_dates(self) -> bool:
+        """Whether times are sent as dates."""
+        return bool(self.pipeline.dated) or self.columns.time is None
+
+    @property
     def losses(self) -> list[str]:
         """What was damaged or missing at a start with `recover`."""
         return self._checkpoint.losses
@@ -201,7 +208,7 @@ class Service:
             self.responses.unpack(extra)
         for keys, rows in self._parts.recall(checkpoint.parts):
             self._remember(keys, rows)
-            self.is_dated = self.columns.time is None or self._is_timed(rows.times, self.since)
+            self.is_dated = self.columns.time is None or self._is_unix_time(rows.times, self.since)
         if checkpoint.manifest["epoch"]:
             self._replay()
         self._is_replaying = False
@@ -332,7 +339,7 @@ class Service:
         """Add filtered rows to the next output part, the key health and the recent rows."""
         rows = make_view(filtered, self.pipeline.num_deviations, at, self.columns.time is not None)
         self._parts.add(self.pipeline.table(filtered), at)
-        self.is_dated = self.columns.time is None or self._is_timed(rows.times, at)
+        self.is_dated = self.columns.time is None or self._is_unix_time(rows.times, at)
         # What the clock was set by since the start is not time that has passed.
         arrived = min(at, self.since) if self._is_replaying else at - (clocks.time() - self.steady_time())
         present = self.health.add(
@@ -342,9 +349,9 @@ class Service:
         self._remember(filtered.rows.keys, rows)
         return rows
 
-    def _is_timed(self, times: np.ndarray, at: float) -> bool:
+    def _is_unix_time(self, times: np.ndarray, at: float) -> bool:
         """Return whether the times of rows are dates or seconds since 1970."""
-        return bool(self.pipeline.dated) or bool(abs(times[-1] - at) < future_rows.UNIX_TIME_SECONDS)
+        return future_rows.is_unix_time(float(times[-1]), at, self.pipeline.dated)
 
     def steady_time(self) -> float:
         """Return the time since 1970 by the clock at the start, and from then on by one that is never set."""
@@ -365,6 +372,23 @@ class Service:
             self.version += 1
             self.commit()
             return found
+
+    def set_alert_targets(self, names: list[str]) -> None:
+        """Set the targets of alerts, durably; a new one gets the open incidents."""
+        with self.lock:
+            if self.incidents.set_targets(names):
+                self.commit()  # or a crash would make them new again, without the incidents that close meanwhile
+
+    def undelivered_alerts(self, target: str) -> list[tuple[int, int, JsonObject]]:
+        """List what a target does not have: number of the incident, number of its changes, and its facts."""
+        with self.lock:
+            waiting = self.incidents.undelivered(target)
+            return [(each.number, each.changes, incident_facts(each, self.has_dates)) for each in waiting]
+
+    def alert_delivered(self, number: int, target: str, changes: int) -> None:
+        """Record that a target has the first changes of an incident."""
+        with self.lock:
+            self.incidents.delivered(number, target, changes)
 
     def mute(self, key: str, seconds: float) -> None:
         """Alert nobody of a key for a while, durably; raise a `KeyError` for an unknown key."""
