@@ -18,7 +18,7 @@ from wolf.engine.smoother import run_sampler, run_smoother, run_smoothers
 from wolf.interfaces import Filter, Key
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
-from wolf.numerics.pytree import PyTree
+from wolf.numerics.pytree import PyTree, field_values
 from wolf.numerics.xla_fusion import is_emission_failure, largest_factorized_size, uses_thread_pool
 from wolf.runtime import malloc_trim, processors
 from wolf.runtime.blas_threads import one_thread
@@ -200,7 +200,8 @@ def lengthen(
     one = jax.tree.map(lambda leaf: leaf[0], model) if per_series else model
     varying = {name: padded(length) - length for name, length in time_axes(one).items()}
     if any(varying.values()):
-        longer = {name: pad(getattr(model, name), int(per_series), after=more) for name, more in varying.items()}
+        fields = field_values(model)
+        longer = {name: pad(fields[name], int(per_series), after=more) for name, more in varying.items()}
         model = replace(model, **longer)
     extra = padded(ys.shape[-2]) - ys.shape[-2]
     if not extra:
