@@ -114,7 +114,7 @@ class FitSummary:
         return rows
 
     def _checks(self) -> tuple[list[Pair], list[Pair]]:
-        tests = [each._asdict() for each in self.tests]
+        tests = [dataclasses.asdict(each) for each in self.tests]
 
         def joined(name: str) -> str:
             return ", ".join(f"{each[name]:.2f}" for each in tests)

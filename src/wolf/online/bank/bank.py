@@ -438,9 +438,17 @@ class Bank:
         """Return what the bank was made from, its counters, and copies of all states; no compiled code and no lock."""
         with self._lock:
             keys, arrays = self._states.copy()
-            given = {"model": self._models.default_model, "arguments": self._arguments, "intervals": self._intervals}
-            own = {"method": self.method, "dtype": self.dtype, "late": self.late, "repeated": self.repeated}
-            return own | {"keys": keys, "arrays": arrays} | given
+            return {
+                "model": self._models.default_model,
+                "method": self.method,
+                "arguments": self._arguments,
+                "dtype": self.dtype,
+                "intervals": self._intervals,
+                "keys": keys,
+                "arrays": arrays,
+                "late": self.late,
+                "repeated": self.repeated,
+            }
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         """Make a bank with new code and a new lock, and add the states."""
