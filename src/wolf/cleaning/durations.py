@@ -42,6 +42,11 @@ def rows_in(name: str, duration: str | float, unit: float, dated: bool) -> float
     return max(number * seconds / unit, 1.0)
 
 
+def is_rows(name: str, duration: str | float) -> bool:
+    """Return whether a duration is a number of rows."""
+    return _parse(name, duration)[1] is None
+
+
 def _parse(name: str, duration: str | float) -> tuple[float, float | None]:
     if isinstance(duration, int | float) and not isinstance(duration, bool):
         number, word = float(duration), ""

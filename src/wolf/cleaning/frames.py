@@ -10,6 +10,7 @@ import numpy as np
 from wolf import validation
 from wolf.cleaning import CleanedSeries, CleaningOptions, Options, clean
 from wolf.cleaning.forecast_rows import append_forecasts
+from wolf.cleaning.quality_flags import NOT_EVALUATED
 from wolf.models.exogenous import read_exogenous
 from wolf.results.views.data_frame import narwhals
 
@@ -26,13 +27,15 @@ RESULT_COLUMNS = (
     "outlier",
     "fault",
     "cleaned",
+    "anomaly_score",
+    "qartod",
 )
 TO_NUMBERS = '; pandas.to_numeric(column, errors="coerce") converts text to numbers, and other text to NaN'
 NO_FUTURE = (
     "a forecast needs the exogenous variables of the future: append rows that have them and no measurement, instead of "
     "forecast="
 )
-JOINT_COLUMNS = ("weight", "outlier", "fault")  # one for all coordinates of a track
+JOINT_COLUMNS = ("weight", "outlier", "fault", "anomaly_score", "qartod")  # one for all coordinates of a track
 
 
 def filter_frame(
@@ -232,12 +235,15 @@ def result_columns(
                 if len(each.rows) == rows and _in_order(each.rows):
                     added[column_names[quantity, j]] = array
                     continue
-                added.setdefault(column_names[quantity, j], _blank(rows, array.dtype))[each.rows] = array
+                blank = NOT_EVALUATED if quantity == "qartod" else None
+                added.setdefault(column_names[quantity, j], _blank(rows, array.dtype, blank))[each.rows] = array
     return added
 
 
-def _blank(rows: int, dtype: np.dtype) -> np.ndarray:
-    """Build an empty column: NaN, False or empty text."""
+def _blank(rows: int, dtype: np.dtype, value: int | None = None) -> np.ndarray:
+    """Build an empty column: a value, NaN, False or empty text."""
+    if value is not None:
+        return np.full(rows, value, dtype)
     return np.full(rows, np.nan) if dtype.kind == "f" else np.zeros(rows, dtype)
 
 

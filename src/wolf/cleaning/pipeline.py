@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning import durations, exogenous, retrospective, runs
+from wolf.cleaning import durations, exogenous, known_faults, retrospective, runs
 from wolf.cleaning.options import AUTO, MIN_PATIENCE_ROWS, Options
 from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.result import CleanedSeries
@@ -111,6 +111,7 @@ def prepare(
         _known_parameters(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
     blocks = column_blocks(options, names)
+    knowledge = known_faults.Knowledge.load(options, names)
     order = Order(times)
     members = [None] if groups is None else _rows_by_group(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
@@ -121,7 +122,10 @@ def prepare(
             block = data[:, columns[0] : columns[-1] + 1]
             regressors = exog if exog is None or rows is None else exog[rows]
             try:
-                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors)
+                known = known_faults.find(
+                    knowledge, block, stamps, rows, options, [names[j] for j in columns], label
+                )
+                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors, known)
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):
                     raise
@@ -138,6 +142,7 @@ def _prepare_one(
     named: Named | None,
     options: Options,
     exog: np.ndarray | None = None,
+    known_before: tuple[np.ndarray, known_faults.KnownFaults] | None = None,
 ) -> PreparedSeries:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
@@ -145,7 +150,9 @@ def _prepare_one(
         reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
         raise ValueError(f"{reason}{which}")
     unit, gaps = gaps_of(times)
-    plain = sentinel_values.without_codes(values)  # -999 and the like must not affect the model and its noise
+    values, aside = (values, None) if known_before is None else known_before
+    usable = values if aside is None else aside.usable(values)
+    plain = sentinel_values.without_codes(usable)  # -999 and the like must not affect the model and its noise
     measured = plain
     if exog is not None:
         plain = measured - exogenous.first_share(measured, exog)
@@ -201,6 +208,7 @@ def _prepare_one(
         options=options,
         named=named,
         explained=part,
+        known=aside,
     )
     if prepared.is_retrospective:
         prepared.method = retrospective.RETROSPECTIVE
