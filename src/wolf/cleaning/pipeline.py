@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning import durations, exogenous, known_faults, retrospective, runs
+from wolf.cleaning import durations, exogenous, known_faults, regular_grid, retrospective, runs
 from wolf.cleaning.options import AUTO, MIN_PATIENCE_ROWS, Options
 from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.result import CleanedSeries
@@ -111,12 +111,16 @@ def prepare(
         _known_parameters(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
     blocks = column_blocks(options, names)
+    if options.every is not None and (exog is not None or options.forecast):
+        raise ValueError(f"every and {'exog' if exog is not None else 'forecast'} exclude each other")
     knowledge = known_faults.Knowledge.load(options, names)
     order = Order(times)
     members = [None] if groups is None else _rows_by_group(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
         rows = order(rows)
         data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
+        if options.every is not None:
+            rows, stamps, data = regular_grid.add_missing_rows(rows, stamps, data)
         for columns in blocks:
             title = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             block = data[:, columns[0] : columns[-1] + 1]

@@ -11,6 +11,7 @@ from wolf.cleaning import durations, retrospective, runs
 from wolf.cleaning.exogenous import Explained
 from wolf.cleaning.options import Options
 from wolf.cleaning.quality_flags import FAULT_NAMES, AlarmState, anomaly_scores, decay, qartod_flags
+from wolf.cleaning.regular_grid import unfilled_rows
 from wolf.cleaning.result import CleanedSeries, FittedSeries
 from wolf.cleaning.sampling import steps_on_grid
 from wolf.inference.filters import GaussianFilter
@@ -198,7 +199,9 @@ class PreparedSeries(FittedSeries):
         }
         common: dict[str, Any] = {field.name: vars(self)[field.name] for field in dataclasses.fields(FittedSeries)}
         common["rows"] = np.arange(len(self.values)) if self.rows is None else self.rows
-        return CleanedSeries(**common, **whole, **diagnostics)
+        series = CleanedSeries(**common, **whole, **diagnostics)
+        series.unfilled = unfilled_rows(series, self.options)
+        return series
 
 
 def max_fault_rows(options: Options, unit: float, count: int) -> int:

@@ -183,14 +183,14 @@ def violations(rule: Rule, values: np.ndarray, place: np.ndarray, unit: float, d
     left = np.where(beyond | ~np.isfinite(values), np.nan, values)
     flat = np.zeros(len(values), bool)
     if rule.flat_for is not None:
-        steps = durations.rows_in("flat_for", rule.flat_for, unit, dated)
+        steps = durations.steps_in("flat_for", rule.flat_for, unit, dated)
         steps -= 1.0 if durations.is_rows("flat_for", rule.flat_for) else 0.0
         flat = _flat_rows(left, place, steps)
         left[flat] = np.nan
     rate = jump = np.zeros(len(values), bool)
     if rule.max_rate is not None:
         change, duration = rule.max_rate
-        rate, jump = _rate_rows(left, place, change / durations.rows_in("max_rate", duration, unit, dated), longest)
+        rate, jump = _rate_rows(left, place, change / durations.steps_in("max_rate", duration, unit, dated), longest)
     return Violations(beyond, rate, flat, jump)
 
 
