@@ -90,7 +90,7 @@ class Knowledge(NamedTuple):
         labels = time_intervals.read("labels", options.labels, *clock)
         events = time_intervals.read("maintenance", options.maintenance, *clock)
         for each in labels:
-            if each.label not in ("", *LABELS):
+            if each.label not in LABELS:
                 raise ValueError(f"labels: the column label must hold {' or '.join(LABELS)}; got {each.label!r}")
         for name, intervals in (("labels", labels), ("maintenance", events)):
             unknown = sorted({each.column for each in intervals} - {"", *names})

@@ -156,8 +156,17 @@ def check_columns(rules: Mapping[str, Rule], names: list[str]) -> None:
 
 
 def rule_of(rules: Mapping[str, Rule], column: str) -> Rule | None:
-    """Return the rule of a column, or that of every column; None without."""
-    return rules.get(column, rules.get(ALL_COLUMNS))
+    """Return the rule of a column, with that of every column where it sets no limit; None without.
+
+    Example:
+        >>> rule_of({"": Rule(min=0.0, max=9.0), "t": Rule(max=5.0)}, "t")
+        Rule(min=0.0, max=5.0, max_rate=None, flat_for=None)
+    """
+    own, common = rules.get(column), rules.get(ALL_COLUMNS)
+    if own is None or common is None:
+        return own or common
+    given = {name: value for name, value in own._asdict().items() if value != Rule._field_defaults[name]}
+    return common._replace(**given)
 
 
 def violations(rule: Rule, values: np.ndarray, place: np.ndarray, unit: float, dated: bool, longest: int) -> Violations:

@@ -170,12 +170,13 @@ class _Rows:
         side = "off" if len(off) > 1 else "above" if off[0] > 0 else "below"
         most = "" if len(rows) == 1 else "up to "
         where = f"{most}{_numbers(np.abs(off))} {side} the estimate of {_numbers(self.mean[peak])}"
-        size_text = f"{size:.3g} half widths of the {100 * self.level:.4g} % prediction interval"
+        shown = f"{size:,.0f}" if size >= 100.0 else f"{size:.3g}"
+        size_text = f"{shown} half widths of the {100 * self.level:.4g} % prediction interval"
         if kind in ("range", "rate", "labelled"):
             what = {"range": "outside of the permitted range", "rate": "faster than permitted", "labelled": "labelled"}
             return f"{count} {what[kind]}, {where}"
         returns = ", then the series returns" if kind in ("burst", "drift") else ""
-        return f"{count} {where}, {size_text}{returns}"
+        return f"{count}, {where} ({size_text}){returns}"
 
     def shift(self, first: int, stop: int) -> SeriesIncident:
         """Describe a permanent change of the level."""
