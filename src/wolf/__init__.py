@@ -61,7 +61,16 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
     __version__: str
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
-__all__ += ["filter", "filter_batches", "filter_chunks", "filter_frame", "filter_many", "forecast", "incidents", "sample_paths"]
+__all__ += [
+    "filter",
+    "filter_batches",
+    "filter_chunks",
+    "filter_frame",
+    "filter_many",
+    "forecast",
+    "incidents",
+    "sample_paths",
+]
 __all__ += ["smooth"]
 __all__ += ["ConformalIntervals"]
 __all__ += ["Changepoints", "Choice", "changepoints", "choose"]

@@ -10,8 +10,8 @@
     max_rate = "5/h"
     flat_for = "6h"
 
-The keys are keyword options of `wolf.filter_frame`. File names are relative to the folder of the configuration. A record
-adds a table `record` with the results, which is ignored when it is read.
+The keys are keyword options of `wolf.filter_frame`. File names are relative to the folder of the configuration. A
+record adds a table `record` with the results, which is ignored when it is read.
 """
 
 import json

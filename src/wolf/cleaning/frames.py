@@ -76,15 +76,16 @@ def filter_frame(
     - `patience`: number of consecutive consistent rejections after which a causal filter accepts a jump, as a duration
       ("2h") or a number of rows.
     - `max_fault_length`: longest fault, as a duration ("2h") or a number of rows; a longer deviation is a shift.
-    - `rules`: limits by column, such as `{"temperature": {"min": -20, "max": 45, "max_rate": "5/h", "flat_for": "6h"}}`,
-      or a TOML file with a table `rules`. A reading that violates one is a fault.
-    - `labels`: intervals labelled by hand, with `start`, `end` and `label` ("fault" or "good"): a file, a frame or a list of
-      mappings. `column` and `series` limit an interval to one of them.
+    - `rules`: limits by column, such as `{"temperature": {"min": -20, "max": 45, "max_rate": "5/h", "flat_for":
+      "6h"}}`, or a TOML file with a table `rules`. A reading that violates one is a fault.
+    - `labels`: intervals labelled by hand, with `start`, `end` and `label` ("fault" or "good"): a file, a frame or a
+      list of mappings. `column` and `series` limit an interval to one of them.
     - `maintenance`: known events, likewise with `start` and `end`: readings in between are set aside. An event without
       an end is a calibration, where the level may step without a fault.
-    - `correction`: "offset" or "drift" to correct the readings before each calibration by its error: the column `error`
-      of `maintenance` (reading minus reference), or else the step of the readings.
-    - `every`: return rows on a regular grid instead of those of the frame, as a duration ("15min") or a number of steps.
+    - `correction`: "offset" or "drift" to correct the readings before each calibration by its error: the column
+      `error` of `maintenance` (reading minus reference), or else the step of the readings.
+    - `every`: step of a regular grid whose rows are returned instead of those of the frame, as a duration ("15min")
+      or a number of steps.
     - `max_gap`: longest gap that `cleaned` fills, as a duration or a number of rows; it is NaN in longer ones.
 
     Returns:
@@ -269,7 +270,9 @@ def _in_order(rows: np.ndarray) -> bool:
     return bool(rows[0] == 0 and np.all(rows[1:] > rows[:-1]))
 
 
-def result_names(names: list[str], columns: tuple[int, ...], taken: Collection[str | None]) -> dict[tuple[str, int], str]:
+def result_names(
+    names: list[str], columns: tuple[int, ...], taken: Collection[str | None]
+) -> dict[tuple[str, int], str]:
     """Name the result columns of a series: plain for one value, with the value's name as a prefix for several.
 
     Example:

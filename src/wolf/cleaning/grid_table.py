@@ -108,6 +108,8 @@ def grid_frame(
     native = out.to_native()
     if index:  # of pandas
         own = wrapped.to_native().index
-        native.index = type(own)(stamps) if getattr(own, "tz", None) is None else type(own)(stamps, tz="UTC").tz_convert(own.tz)
+        native.index = (
+            type(own)(stamps) if getattr(own, "tz", None) is None else type(own)(stamps, tz="UTC").tz_convert(own.tz)
+        )
         native.index.name = own.name
     return native

@@ -99,8 +99,8 @@ def incidents(
         level: probability of the intervals.
 
     Returns:
-        A frame of the same type, one row per incident, the most severe first: `series`, `column`, `kind`, `start`, `end`,
-        `rows`, `severity` (largest distance from the estimate, in half widths of the prediction interval), `confidence`
+        A frame of the same type, one row per incident, the most severe first: `series`, `column`, `kind`, `start`,
+        `end`, `rows`, `severity` (largest distance from the estimate, in half widths of the prediction interval), `confidence`
         and `reason`. Without times `start` and `end` are row numbers from 1.
 
     Example:

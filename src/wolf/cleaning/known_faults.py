@@ -95,7 +95,9 @@ class Knowledge(NamedTuple):
         for name, intervals in (("labels", labels), ("maintenance", events)):
             unknown = sorted({each.column for each in intervals} - {"", *names})
             if unknown:
-                raise ValueError(f"{name} names the column {unknown[0]!r}; value columns: {', '.join(map(repr, names))}")
+                raise ValueError(
+                    f"{name} names the column {unknown[0]!r}; value columns: {', '.join(map(repr, names))}"
+                )
         return cls(limits, labels, events)
 
     def __bool__(self) -> bool:

@@ -49,9 +49,7 @@ def usual_difference(values: np.ndarray) -> float:
     """Estimate the standard deviation of the difference of medians on both sides of a row."""
     places = np.linspace(0, len(values), MAX_REFERENCE_PLACES + 2)[1:-1].astype(int)
     window = 4 * STEP_ROWS
-    found = [
-        _median_difference(values, row, max(row - window, 0), row + window) for row in np.unique(places).tolist()
-    ]
+    found = [_median_difference(values, row, max(row - window, 0), row + window) for row in np.unique(places).tolist()]
     return MAD_TO_STD * float(np.median(np.abs(found))) if found else 0.0
 
 

@@ -126,9 +126,7 @@ def prepare(
             block = data[:, columns[0] : columns[-1] + 1]
             regressors = exog if exog is None or rows is None else exog[rows]
             try:
-                known = known_faults.find(
-                    knowledge, block, stamps, rows, options, [names[j] for j in columns], label
-                )
+                known = known_faults.find(knowledge, block, stamps, rows, options, [names[j] for j in columns], label)
                 yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors, known)
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):

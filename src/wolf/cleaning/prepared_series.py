@@ -51,7 +51,7 @@ class PreparedSeries(FittedSeries):
     named: Named
     explained: Explained | None = None
     known: "KnownFaults | None" = None
-    alarm: AlarmState = AlarmState()
+    alarm: AlarmState = dataclasses.field(default_factory=AlarmState)
     done_rows: int = 0
     fault_codes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
 

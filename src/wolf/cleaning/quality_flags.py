@@ -66,8 +66,8 @@ def anomaly_scores(
 ) -> np.ndarray:
     """Compute a score in [0, 1] per reading, in the shape of the outliers; NaN where missing.
 
-    With the distance d from the estimate, in half widths of the prediction interval, it is d / (1 + d), halved, plus 1/2
-    for a fault: outliers are the readings with 1/2 or more. Where the kind of fault is certain it is 1, and during
+    With the distance d from the estimate, in half widths of the prediction interval, it is d / (1 + d), halved, plus
+    1/2 for a fault: outliers are the readings with 1/2 or more. Where the kind of fault is certain it is 1, and during
     maintenance 0.
 
     Args:

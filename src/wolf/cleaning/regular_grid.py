@@ -38,7 +38,7 @@ def add_missing_rows(
         >>> rows.tolist(), times.tolist()
         ([0, 1, -1, 2, 3, 4], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     """
-    unit, gaps = gaps_of(times)
+    gaps = gaps_of(times)[1]
     if times is None or gaps is None:
         return rows, times, values
     whole = np.rint(gaps)
@@ -85,15 +85,17 @@ def grid_times(times: np.ndarray, step: float, origin: float) -> np.ndarray:
     phase = origin % step
     first, last = np.ceil((times[0] + phase) / step - SAME_TIME), np.floor((times[-1] + phase) / step + SAME_TIME)
     if last - first >= MAX_ROWS:
-        raise ValueError(f"every makes {last - first:,.0f} rows of one series, more than {MAX_ROWS:,}: use a longer step")
+        raise ValueError(
+            f"every makes {last - first:,.0f} rows of one series, more than {MAX_ROWS:,}: use a longer step"
+        )
     return np.asarray(np.arange(first, last + 1.0) * step - phase)
 
 
 def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Compute the results of a series at the times of a regular grid.
 
-    At a grid time with a row, the results are those of the row. At others, the estimate is interpolated linearly, with the
-    wider interval of both neighbours; the measurement and its flags are those of the nearest row within half a step.
+    At a grid time with a row, the results are those of the row. At others, the estimate is interpolated linearly, with
+    the wider interval of both neighbours; the measurement and its flags are those of the nearest row within half a step.
 
     Args:
         each: cleaned.
@@ -106,7 +108,11 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
     times = np.arange(len(each.values), dtype=float) if each.times is None else each.times
     step = durations.steps_in("every", options.every, each.unit, options.dated) * each.unit
     stamps = grid_times(times, step, options.origin if options.dated else 0.0)
-    after = np.clip(np.searchsorted(times, stamps), 1, max(len(times) - 1, 1)) if len(times) > 1 else np.zeros(len(stamps), int)
+    after = (
+        np.clip(np.searchsorted(times, stamps), 1, max(len(times) - 1, 1))
+        if len(times) > 1
+        else np.zeros(len(stamps), int)
+    )
     before = np.maximum(after - 1, 0)
     share = np.clip((stamps - times[before]) / np.maximum(times[after] - times[before], 1e-300), 0.0, 1.0)
     nearest = np.where(share <= 0.5, before, after)
@@ -127,7 +133,13 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
     found["values"] = np.where(near[:, None], each.values[nearest], np.nan)
     cleaned = np.where(exact[:, None], each.cleaned[nearest], found["mean"])
     found["cleaned"] = np.where(_in_long_gap(each, times, stamps, options), np.nan, cleaned)
-    blanks: dict[str, Any] = {"weight": 0.0, "outlier": False, "fault": "gap", "anomaly_score": np.nan, "qartod": MISSING}
+    blanks: dict[str, Any] = {
+        "weight": 0.0,
+        "outlier": False,
+        "fault": "gap",
+        "anomaly_score": np.nan,
+        "qartod": MISSING,
+    }
     for name, blank in blanks.items():
         array = getattr(each, name)
         row = near if array.ndim == 1 else near[:, None]

@@ -70,8 +70,8 @@ def parse(rules: Any) -> dict[str, Rule]:
     """Convert rules to one `Rule` per column.
 
     Args:
-        rules: mapping of columns to mappings with `min`, `max`, `max_rate` and `flat_for`; or one such mapping for every
-            column; or a TOML file with a table `rules`; or None.
+        rules: mapping of columns to mappings with `min`, `max`, `max_rate` and `flat_for`; or one such mapping for
+            every column; or a TOML file with a table `rules`; or None.
 
     Example:
         >>> parse({"t": {"min": -20, "max_rate": "5/h"}})
@@ -82,7 +82,9 @@ def parse(rules: Any) -> dict[str, Rule]:
     if isinstance(rules, str | PathLike):
         rules = read_toml(rules).get("rules", {})
     if not isinstance(rules, Mapping):
-        raise ValueError(f"rules must be a mapping such as {EXAMPLE}, or a TOML file; got {validation.short_repr(rules)}")
+        raise ValueError(
+            f"rules must be a mapping such as {EXAMPLE}, or a TOML file; got {validation.short_repr(rules)}"
+        )
     if rules and not any(isinstance(each, Mapping) for each in rules.values()):
         rules = {ALL_COLUMNS: rules}
     return {str(column): _parse_one(str(column), limits) for column, limits in rules.items()}
@@ -207,7 +209,9 @@ def _flat_rows(values: np.ndarray, place: np.ndarray, steps: float) -> np.ndarra
     """Find repeats of one value for at least so many steps, without the first of them."""
     known = np.flatnonzero(np.isfinite(values))
     found = np.zeros(len(values), bool)
-    for first, stop in runs_of(np.concatenate([[False], values[known][1:] == values[known][:-1]])) if known.size else []:
+    for first, stop in (
+        runs_of(np.concatenate([[False], values[known][1:] == values[known][:-1]])) if known.size else []
+    ):
         if place[known[stop - 1]] - place[known[first - 1]] >= steps * (1.0 - TOLERANCE):
             found[known[first:stop]] = True
     return found

@@ -69,7 +69,9 @@ def read(name: str, source: Any, dated: bool, origin: float, zone: str | None = 
         cells = _file_cells(name, str(source), dated, zone)
     else:
         rows = [each if isinstance(each, Mapping) else {"start": each} for each in _rows(name, source)]
-        cells = {field: [row.get(field) for row in rows] for field in _fields(name, {key for row in rows for key in row})}
+        cells = {
+            field: [row.get(field) for row in rows] for field in _fields(name, {key for row in rows for key in row})
+        }
         cells |= {field: [_time(name, cell, dated) for cell in cells[field]] for field in cells if field in TIMES}
     start = np.array(cells.pop("time", None) or cells["start"], float)
     end = np.array(cells.get("end", start), float)

@@ -50,7 +50,6 @@ class FrameAccessor:
         cleaned = (_cleaned_column(out, names, j, before.columns) for j in range(len(names)))
         return before.with_columns(*cleaned).to_native()
 
-
     def incidents(self, **options: Any) -> Any:
         """List the incidents of a frame that `filter` returned; options as in `wolf.incidents`."""
         return incidents(self._frame, **options)

@@ -105,7 +105,7 @@ class PipeFilter:
         return zip(m, *ends, stepped.weight, stepped.outlier, faults, cleaned, scores, flags, strict=True)
 
     def _scores(self, keys: list[str], *row_arrays: np.ndarray) -> np.ndarray:
-        """Compute the anomaly scores of rows, which decay over the alarms of their keys; arguments as `anomaly_scores`."""
+        """Compute anomaly scores, which decay over the alarms of each key; arguments as `anomaly_scores`."""
         scores, outlier = anomaly_scores(*row_arrays), row_arrays[3]
         names = np.asarray(keys)
         for key in dict.fromkeys(keys):

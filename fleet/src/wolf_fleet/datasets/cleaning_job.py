@@ -49,8 +49,8 @@ def filter_folder(
             must fit.
         workers: number of processes; one per core if None.
         on_progress: called with the name of the phase, the rows done in this call and the rows to do.
-        **options: further options of `wolf.filter_frame` except `forecast` and `every`: model, method, parameters, smooth, level,
-            and the options for online filtering and for the duration of faults.
+        **options: further options of `wolf.filter_frame` except `forecast` and `every`: model, method, parameters,
+            smooth, level, and the options for online filtering and for the duration of faults.
 
     Returns:
         Counts of rows, series and outliers; `parts` has them per file.

@@ -64,9 +64,9 @@ def find_incidents(
 ) -> list[SeriesIncident]:
     """Join the faulty rows of one cleaned series to incidents, and add its gaps, shifts and known events.
 
-    The confidence is the probability that no good reading of the series is as far out, exp(-n (1 - p)^d), if distances d
-    in half widths of the prediction interval have an exponential tail through its probability p. Of several rows it is
-    that of their root mean square distance times the square root of their number. Kinds that are found by a rule have 1.
+    The confidence is the probability that no good reading of the series is as far out, exp(-n (1 - p)^d), if distances
+    d in half widths of the prediction interval have an exponential tail through its probability p. Of several rows it
+    is that of the root of the sum of their squared distances. Kinds that are found by a rule have 1.
 
     Args:
         values: (T, M), NaN where missing.
