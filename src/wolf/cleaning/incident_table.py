@@ -100,8 +100,8 @@ def incidents(
 
     Returns:
         A frame of the same type, one row per incident, the most severe first: `series`, `column`, `kind`, `start`,
-        `end`, `rows`, `severity` (largest distance from the estimate, in half widths of the prediction interval), `confidence`
-        and `reason`. Without times `start` and `end` are row numbers from 1.
+        `end`, `rows`, `severity` (largest distance from the estimate, in half widths of the prediction interval),
+        `confidence` and `reason`. Without times `start` and `end` are row numbers from 1.
 
     Example:
         >>> import numpy as np, pandas, wolf

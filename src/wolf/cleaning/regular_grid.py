@@ -95,7 +95,8 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
     """Compute the results of a series at the times of a regular grid.
 
     At a grid time with a row, the results are those of the row. At others, the estimate is interpolated linearly, with
-    the wider interval of both neighbours; the measurement and its flags are those of the nearest row within half a step.
+    the wider interval of both neighbours; the measurement and its flags are those of the nearest row within half a
+    step.
 
     Args:
         each: cleaned.

@@ -18,7 +18,7 @@ from wolf.results import describe_method
 
 STEPS = 200
 OUTLIERS = [40, 41, 90, 150]
-COLUMNS = "mean,lower,upper,prediction_lower,prediction_upper,weight,outlier,fault,cleaned"
+COLUMNS = "mean,lower,upper,prediction_lower,prediction_upper,weight,outlier,fault,cleaned,anomaly_score,qartod"
 LEVEL = ("--model", "local-level")
 
 
