@@ -106,7 +106,7 @@ def incidents(
     Example:
         >>> import numpy as np, pandas, wolf
         >>> values = np.random.default_rng(0).normal(20.0, 1.0, 200)
-        >>> values[50:53] = 999.0
+        >>> values[50:53] += 50.0
         >>> out = wolf.filter_frame(pandas.DataFrame({"temperature": values}))
         >>> found = wolf.incidents(out)
         >>> found[["kind", "start", "end", "rows"]].values.tolist()

@@ -12,7 +12,7 @@ from wolf.beliefs.density import deviations
 from wolf.execution.forecasting import forecast_state
 from wolf.inference.filters.gaussian import GaussianFilter
 from wolf.results import count
-from wolf_fleet.service.incidents import Incident
+from wolf_fleet.service.incidents import KeyIncident
 from wolf_fleet.service.key_health import RECENT_ROWS
 from wolf_fleet.service.recent_rows import RowView
 from wolf_fleet.service.service import Service
@@ -198,7 +198,7 @@ def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_
         ]
 
 
-def incident_facts(service: Service, incident: Incident) -> JsonObject:
+def incident_facts(service: Service, incident: KeyIncident) -> JsonObject:
     """Convert an incident to a dictionary: number, key, kind, state, start, end, severity and so on."""
     facts: JsonObject = {"incident": incident.number, "key": incident.key, "kind": incident.kind}
     facts["state"] = incident.state

@@ -22,7 +22,7 @@ from wolf.runtime import files
 from wolf.statespace import LinearModel
 from wolf_fleet.service import request_parsing
 from wolf_fleet.service.idempotency import IdempotencyConflict, IdempotencyStore
-from wolf_fleet.service.incidents import Incident, IncidentLog
+from wolf_fleet.service.incidents import IncidentLog, KeyIncident
 from wolf_fleet.service.key_health import KeyHealth
 from wolf_fleet.service.output_parts import OutputParts
 from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
@@ -352,7 +352,7 @@ class Service:
             if len(silent):
                 self.incidents.update(self.health, silent, now, self.since)
 
-    def acknowledge(self, number: int) -> Incident:
+    def acknowledge(self, number: int) -> KeyIncident:
         """Acknowledge an incident durably; raise a `KeyError` for an unknown number."""
         with self.lock:
             found = self.incidents.acknowledge(number)

@@ -84,7 +84,7 @@ def find_incidents(
         >>> outlier = values[:, 0] > 5.0
         >>> found = find_incidents(values, 0 * values, half, outlier, np.where(outlier, "spike", ""))
         >>> [(each.kind, each.start, each.end, each.rows) for each in found]
-        [('spike', 11.0, 14.0, 3)]
+        [('burst', 11.0, 14.0, 3)]
     """
     series = _Rows(values, mean, half, fault, level)
     stamps = np.arange(1.0, len(values) + 1.0) if times is None else times
