@@ -10,6 +10,7 @@ from wolf.numerics.runs import runs_of
 MERGE_ROWS = 3  # rows without a fault between two parts of one incident, at most
 MIN_GAP_ROWS = 3  # missing rows, or steps without a row, of an incident
 EVENT_KINDS = ("shift", "gap", "maintenance")  # that are no faults
+SEPARATE_KINDS = ("stuck", "dropout", "labelled")  # that are no part of an incident of another kind
 CERTAIN_KINDS = ("stuck", "dropout", "range", "rate", "labelled", *EVENT_KINDS[1:])
 
 
@@ -89,7 +90,9 @@ def find_incidents(
     series = _Rows(values, mean, half, fault, level)
     stamps = np.arange(1.0, len(values) + 1.0) if times is None else times
     faulty = outlier & ~np.isin(fault, EVENT_KINDS)
-    parts = [series.fault(first, stop, faulty) for first, stop in _join(runs_of(faulty))]
+    apart = [fault == kind for kind in SEPARATE_KINDS]
+    masks = [faulty & ~np.any(apart, axis=0), *(faulty & each for each in apart)]
+    parts = [series.fault(first, stop, mask) for mask in masks for first, stop in _join(runs_of(mask))]
     parts += [series.shift(first, stop) for first, stop in runs_of(fault == "shift")]
     parts += [series.maintenance(first, stop) for first, stop in runs_of(fault == "maintenance")]
     parts += [
