@@ -19,11 +19,11 @@ class AlarmState(NamedTuple):
 
     Attributes:
         quiet: rows since the last outlier.
-        count: outliers of the present alarm so far.
+        outliers: of the present alarm so far.
     """
 
     quiet: float = np.inf
-    count: int = 0
+    outliers: int = 0
 
 
 def qartod_flags(
@@ -112,14 +112,14 @@ def decay(scores: np.ndarray, outlier: np.ndarray, state: AlarmState) -> tuple[n
         >>> decay(np.array([0.9, 0.9, 0.1, 0.9]), np.array([True, True, False, True]), AlarmState())[0].tolist()
         [0.9, 0.45, 0.1, 0.225]
     """
-    flagged = outlier if outlier.ndim == 1 else outlier.any(axis=1)
+    flagged = np.asarray(outlier if outlier.ndim == 1 else outlier.any(axis=1))
     rows = np.flatnonzero(flagged)
     if not rows.size:
-        return scores, AlarmState(state.quiet + len(flagged), state.count)
+        return scores, AlarmState(state.quiet + len(flagged), state.outliers)
     quiet = np.diff(rows, prepend=rows[0]) - 1.0
     quiet[0] = rows[0] + state.quiet
     fresh = np.flatnonzero(quiet >= ALARM_QUIET_ROWS)
-    number = np.arange(len(rows)) + (state.count if not fresh.size or fresh[0] else 0)
+    number = np.arange(len(rows)) + (state.outliers if not fresh.size or fresh[0] else 0)
     begins = np.zeros(len(rows), int)
     begins[fresh] = number[fresh]
     age = number - np.maximum.accumulate(begins)

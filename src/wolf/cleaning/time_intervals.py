@@ -82,8 +82,8 @@ def read(name: str, source: Any, dated: bool, origin: float, zone: str | None = 
         raise ValueError(f"{name}: row {wrong[0] + 1} has no start, or ends before it starts")
     texts = {field: [_text(cell) for cell in cells.get(field, [])] or [""] * len(start) for field in FIELDS[2:6]}
     errors = [_error(name, cell) for cell in cells.get("error", [None] * len(start))]
-    rows = zip(start.tolist(), end.tolist(), *texts.values(), errors, strict=True)
-    return sorted((TimeInterval(*row) for row in rows), key=lambda each: (each.start, each.end))
+    found = zip(start.tolist(), end.tolist(), *texts.values(), errors, strict=True)
+    return sorted((TimeInterval(*row) for row in found), key=lambda each: (each.start, each.end))
 
 
 TIMES = ("start", "time", "end")

@@ -223,7 +223,7 @@ class IncidentLog:
     def _is_waiting(self, incident: KeyIncident, target: str) -> bool:
         return incident.alerts.get(target, 0) < incident.changes and (target == SINK or not incident.muted)
 
-    def _settle(self, incident: Incident) -> None:
+    def _settle(self, incident: KeyIncident) -> None:
         if not any(self._is_waiting(incident, name) for name in self._targets):
             self._changed.pop(incident.number, None)
 
