@@ -48,6 +48,8 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
             if not isinstance(found[name], str):
                 raise ValueError(f"{path}: {name} must be the name of a file; got {found[name]!r}")
             found[name] = os.path.join(os.path.dirname(path), found[name])
+    if not isinstance(found.get("parameters", {}), dict):
+        raise ValueError(f"{path}: parameters must be a table such as [parameters] with obs_var = 1.0")
     rules.parse(found.get("rules"))
     return found
 

@@ -133,7 +133,8 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
 
 def _tables_read(options: dict[str, Any]) -> dict[str, str | None]:
     """List the tables that the options name, by role."""
-    return {"the labels": options["labels"], "the maintenance": options["maintenance"]}
+    names = ("labels", "maintenance", "config")
+    return {f"the file of --{name}": options[name] for name in names}
 
 
 def _clean(

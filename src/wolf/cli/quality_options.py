@@ -66,6 +66,9 @@ def merge_config(options: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         options: of the command; `rules` is the name of the configuration.
+
+    Returns:
+        The options, with the limits as `rules` and the name of the configuration as `config`.
     """
     from wolf.cleaning.config import read_config
 
@@ -86,7 +89,7 @@ def merge_config(options: dict[str, Any]) -> dict[str, Any]:
         for pair in options[name]:
             column, _, value = pair.rpartition("=")
             limits.setdefault(column.strip(), {})[name] = _number_or_text(value.strip())
-    merged["rules"] = limits or None
+    merged |= {"rules": limits or None, "config": options["rules"]}
     return merged
 
 

@@ -98,7 +98,7 @@ def write_grid(
     else:
         cells[str(loaded.time)] = loaded.axis.write(table.times)
     if loaded.by is not None and loaded.keys is not None:
-        cells[loaded.by] = loaded.keys.take(table.groups.tolist())
+        cells[loaded.by] = loaded.keys.take(arrow.array(table.groups, arrow.int64()))
     data = arrow.table(cells | {name: io.from_numpy(array) for name, array in table.columns.items()})
     style = io.CsvStyle(loaded.table.delimiter, decimal=loaded.decimal, escape_formulas=escape_formulas)
     io.write_table(target, data, loaded.table.kind, style)
