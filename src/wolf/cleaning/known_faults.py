@@ -180,7 +180,9 @@ def _set_events(
         return
     left = np.where(found.fault[:, column] > 0, np.nan, values[:, column])
     if options.correction is not None:
-        values[:, column] -= maintenance.correction(left, stamps, points, rows, options.correction)
+        earlier = [each.start for each in maintenance.calibrations(events) if each.start <= stamps[0]]
+        before = max(earlier, default=-np.inf)
+        values[:, column] -= maintenance.correction(left, stamps, points, rows, options.correction, before)
         left = np.where(found.fault[:, column] > 0, np.nan, values[:, column])
     found.steps[:, column] = maintenance.steps(left, rows)
     found.events[rows] = True

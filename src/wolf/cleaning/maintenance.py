@@ -75,7 +75,12 @@ def steps(values: np.ndarray, rows: list[int]) -> np.ndarray:
 
 
 def correction(
-    values: np.ndarray, times: np.ndarray, events: list[TimeInterval], rows: list[int], kind: str
+    values: np.ndarray,
+    times: np.ndarray,
+    events: list[TimeInterval],
+    rows: list[int],
+    kind: str,
+    before: float = -np.inf,
 ) -> np.ndarray:
     """Compute what is subtracted from the readings between calibrations, (T,).
 
@@ -85,6 +90,7 @@ def correction(
         events: calibrations, in the order of time.
         rows: first row after each.
         kind: "offset" or "drift".
+        before: time of the last calibration before the series.
 
     Example:
         >>> values = np.random.default_rng(0).normal(size=100) + np.linspace(0.0, 50.0, 100) * (np.arange(100) < 60)
@@ -99,7 +105,7 @@ def correction(
         error = event.error
         if np.isnan(error):
             error = -step_at(values, row, edges[i], edges[i + 2], usual)
-        since = events[i - 1].start if i else float(times[0])
+        since = events[i - 1].start if i else before if np.isfinite(before) else float(times[0])
         share = np.clip((times[edges[i] : row] - since) / max(event.start - since, 1e-300), 0.0, 1.0)
         total[edges[i] : row] = error * (share if kind == "drift" else 1.0)
     return total

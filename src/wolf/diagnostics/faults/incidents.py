@@ -9,6 +9,7 @@ from wolf.numerics.runs import runs_of
 
 MERGE_ROWS = 3  # rows without a fault between two parts of one incident, at most
 MIN_GAP_ROWS = 3  # missing rows, or steps without a row, of an incident
+TAIL_EXPONENT = 3.0  # degrees of freedom of the tail of good readings
 EVENT_KINDS = ("shift", "gap", "maintenance")  # that are no faults
 SEPARATE_KINDS = ("stuck", "dropout", "labelled")  # that are no part of an incident of another kind
 CERTAIN_KINDS = ("stuck", "dropout", "range", "rate", "labelled", *EVENT_KINDS[1:])
@@ -65,9 +66,10 @@ def find_incidents(
 ) -> list[SeriesIncident]:
     """Join the faulty rows of one cleaned series to incidents, and add its gaps, shifts and known events.
 
-    The confidence is the probability that no good reading of the series is as far out, exp(-n (1 - p)^d), if distances
-    d in half widths of the prediction interval have an exponential tail through its probability p. Of several rows it
-    is that of the root of the sum of their squared distances. Kinds that are found by a rule have 1.
+    The confidence is the probability that no good reading of the series is as far out, exp(-n (1 - p) d^-3), if
+    distances d, in half widths of a prediction interval of probability p, have the tail of Student's t with 3 degrees
+    of freedom: sensor errors have such tails, and those of consecutive rows are not independent, so the largest
+    distance counts. Kinds that are found by a rule have 1.
 
     Args:
         values: (T, M), NaN where missing.
@@ -148,13 +150,12 @@ class _Rows:
         far = min(float(distance.max()), 1e300)
         found = _event(kind, first, stop, self._reason(kind, rows, distance, stop - first), len(rows))
         if kind not in CERTAIN_KINDS:
-            together = float(np.sqrt(np.sum(np.minimum(distance, 1e3) ** 2)))
-            found.confidence = self._confidence(max(far, together))
+            found.confidence = self._confidence(far)
         return dataclasses.replace(found, severity=far)
 
     def _confidence(self, distance: float) -> float:
         """Compute the probability that no good reading is as far out."""
-        chance = (1.0 - self.level) ** min(distance, 1e3)
+        chance = (1.0 - self.level) * min(max(distance, 1.0), 1e9) ** -TAIL_EXPONENT
         return float(np.exp(-len(self.values) * chance))
 
     def _reason(self, kind: str, rows: np.ndarray, distance: np.ndarray, span: int) -> str:
