@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning.frames import RESULT_COLUMNS, read_frame
+from wolf.cleaning.frames import RESULT_COLUMNS, FrameRows, read_frame
 from wolf.cleaning.options import DEFAULT_LEVEL
+from wolf.cleaning.quality_flags import NOT_EVALUATED
 from wolf.cleaning.result import CleanedSeries
 from wolf.cleaning.sampling import gaps_of
 from wolf.diagnostics.faults.incidents import SeriesIncident, find_incidents
@@ -121,23 +122,15 @@ def incidents(
     results = [name for name in wrapped.columns if str(name).rpartition("wolf_")[2].endswith(RESULT_COLUMNS)]
     rows = read_frame(wrapped, time, values, by, [] if values is not None else results)
     codes = np.zeros(len(rows.values), int) if rows.groups is None else rows.groups
+    joint = len(rows.names) > 1 and _name(wrapped, f"{rows.names[0]}_outlier") is None
+    blocks = [rows.names] if joint else [[name] for name in rows.names]
     found: list[TableRow] = []
     for number, label in enumerate(rows.labels or [""]):
         own = np.flatnonzero(codes == number)
-        times = None if rows.times is None else rows.times[own]
-        if times is not None:
-            order = np.argsort(times, kind="stable")
-            own, times = own[order], times[order]
-        for j, name in enumerate(rows.names):
-            columns = {quantity: _column(wrapped, rows.names, name, quantity)[own] for quantity in READ}
-            half = columns["prediction_upper"].astype(float) - columns["mean"].astype(float)
-            known = np.isfinite(half)
-            if not known.any():
-                continue  # a series that could not be filtered
-            unit = gaps_of(times)[0]
-            arrays = (rows.values[own][:, [j]], columns["mean"].astype(float)[:, None], half[:, None])
-            flags = (columns["outlier"].astype(bool), columns["fault"].astype(str))
-            found += [TableRow(label, name, one) for one in find_incidents(*arrays, *flags, times, unit, level)]
+        own = own if rows.times is None else own[np.argsort(rows.times[own], kind="stable")]
+        for names in blocks:
+            incidents = _block_incidents(wrapped, rows, names, own, level)
+            found += [TableRow(label, "" if joint else names[0], one) for one in incidents]
     found.sort(key=lambda row: (-row.incident.severity, row.series, row.incident.first))
     cells: dict[str, Any] = columns_of(found)
     if rows.dated:
@@ -147,14 +140,44 @@ def incidents(
     return nw.from_dict(cells, backend=nw.get_native_namespace(wrapped)).to_native()
 
 
-READ = ("mean", "prediction_upper", "outlier", "fault")
+def _block_incidents(
+    wrapped: "nw.DataFrame", rows: FrameRows, names: list[str], own: np.ndarray, level: float
+) -> list[SeriesIncident]:
+    """List the incidents of columns that were judged together; none for a series that could not be filtered."""
+    own = own[~_forecast_rows(wrapped, rows, names)[own]]
+    mean, upper = (
+        np.stack([_numbers(wrapped, rows.names, name, quantity)[own] for name in names], axis=1)
+        for quantity in ("mean", "prediction_upper")
+    )
+    if not np.isfinite(mean).any():
+        return []
+    values = np.stack([rows.values[own, rows.names.index(name)] for name in names], axis=1)
+    outlier = _column(wrapped, rows.names, names[0], "outlier").fill_null(False).cast(narwhals().Boolean)
+    fault = _column(wrapped, rows.names, names[0], "fault")
+    times = None if rows.times is None else rows.times[own]
+    flags = (np.asarray(outlier.to_numpy(), bool)[own], np.asarray(fault.to_numpy()).astype(str)[own])
+    return find_incidents(values, mean, upper - mean, *flags, times, gaps_of(times)[0], level)
 
 
-def _column(wrapped: "nw.DataFrame", names: list[str], name: str, quantity: str) -> np.ndarray:
-    """Find a result column of a value column, whose name may have prefixes."""
+def _forecast_rows(wrapped: "nw.DataFrame", rows: FrameRows, names: list[str]) -> np.ndarray:
+    """Find the rows of a forecast: not evaluated, and without a measurement."""
+    flags = _numbers(wrapped, rows.names, names[0], "qartod")
+    return np.asarray((flags == NOT_EVALUATED) & np.isnan(rows.values).all(axis=1))
+
+
+def _numbers(wrapped: "nw.DataFrame", names: list[str], name: str, quantity: str) -> np.ndarray:
+    return np.asarray(_column(wrapped, names, name, quantity).cast(narwhals().Float64).to_numpy(), np.float64)
+
+
+def _column(wrapped: "nw.DataFrame", names: list[str], name: str, quantity: str) -> "nw.Series":
+    """Return a result column of a value column."""
     plain = [quantity] if len(names) == 1 else [f"{name}_{quantity}", quantity]
-    for candidate in plain:
-        for shown in (f"wolf_wolf_{candidate}", f"wolf_{candidate}", candidate):
-            if shown in wrapped.columns:
-                return np.asarray(wrapped.get_column(shown).to_numpy())
-    raise ValueError(f"the frame has no column {plain[0]!r}: incidents needs a result of wolf.filter_frame")
+    found = next(filter(None, (_name(wrapped, each) for each in plain)), None)
+    if found is None:
+        raise ValueError(f"the frame has no column {plain[0]!r}: incidents needs a result of wolf.filter_frame")
+    return wrapped.get_column(found)
+
+
+def _name(wrapped: "nw.DataFrame", plain: str) -> str | None:
+    """Find the name of a result column, which has a prefix where the input had a column of that name."""
+    return next((each for each in (f"wolf_wolf_{plain}", f"wolf_{plain}", plain) if each in wrapped.columns), None)

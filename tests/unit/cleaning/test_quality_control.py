@@ -241,8 +241,23 @@ def test_incidents_join_rows_with_numbers_that_agree(faulty):
     assert in_polars["reason"].to_list() == found["reason"].tolist()
     by_row = FrameAccessor(out).incidents(values="temp")
     assert sorted(by_row["start"]) == [31.0, 61.0, 92.0, 151.0]
-    with pytest.raises(ValueError, match="has no column 'mean'"):
+    with pytest.raises(ValueError, match="needs a result of wolf.filter_frame"):
         wolf.incidents(frame_of(faulty), time="time", values="temp")
+
+
+def test_incidents_of_tracks_files_and_forecasts(tmp_path, faulty):
+    track = pd.DataFrame({"x": faulty, "y": -faulty})
+    known = {"accel_rate": 1e-4, "obs_var": 0.09}
+    out = wolf.filter_frame(track, values=["x", "y"], model="wiener-velocity", parameters=known)
+    found = wolf.incidents(out, values=["x", "y"])
+    assert len(found) == len(set(found["start"]))
+    assert set(found["column"]) == {""}
+    ahead = filtered(faulty, forecast=5)
+    expected = wolf.incidents(filtered(faulty), time="time", values="temp")
+    pd.testing.assert_frame_equal(wolf.incidents(ahead, time="time", values="temp"), expected)
+    ahead.to_csv(tmp_path / "ahead.csv", index=False)
+    read = wolf.incidents(pd.read_csv(tmp_path / "ahead.csv", parse_dates=["time"]), time="time", values="temp")
+    assert read["reason"].tolist() == expected["reason"].tolist()
 
 
 def test_confidence_grows_with_size():

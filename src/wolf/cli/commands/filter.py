@@ -166,11 +166,15 @@ def summary(loaded: LoadedTable, series: Sequence[FittedSeries], options: Option
 
 def _incident_lines(series: Sequence[FittedSeries], options: Options) -> list[str]:
     """Count the incidents of cleaned series by kind; nothing for series that were written in pieces."""
-    cleaned = [each for each in series if isinstance(each, CleanedSeries)]
-    found = Counter(one.kind for each in cleaned for _, one in incidents_of(each, options.level))
+    found = _count_incidents(series, options)
     if not found:
         return []
     return [_line("incidents", ", ".join(f"{count:,} {kind}" for kind, count in found.most_common()))]
+
+
+def _count_incidents(series: Sequence[FittedSeries], options: Options) -> Counter[str]:
+    cleaned = [each for each in series if isinstance(each, CleanedSeries)]
+    return Counter(one.kind for each in cleaned for _, one in incidents_of(each, options.level))
 
 
 def _shift_lines(series: Sequence[FittedSeries]) -> list[str]:
@@ -210,6 +214,7 @@ def facts(loaded: LoadedTable, series: Sequence[FittedSeries], options: Options,
         "missing": sum(each.num_missing for each in series),
         "outliers": flagged,
         "outlier_share": flagged / max(num_weights, 1),
+        "incidents": dict(_count_incidents(series, options)),
         "model": series[0].model,
         "method": series[0].method,
         "smoothed": not options.causal,
