@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 from wolf import validation
 from wolf.cleaning import durations
+from wolf.cleaning.scales import Scale, read_scale
 from wolf.statespace import LinearModel
 
 MAX_FORECAST_STEPS = 1_000_000  # a forecast is held in memory as a whole before it is written
@@ -32,6 +33,8 @@ class CleaningOptions(TypedDict, total=False):
     causal: bool
     patience: str | float | None
     max_fault_length: str | float | None
+    transform: Any
+    angle: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +57,9 @@ class Options:
             ("2h") or a number of rows.
         max_fault_length: longest fault of a retrospective search, as a duration ("2h") or a number of rows; a longer
             deviation is a shift of the level. Default: 30 rows, at most a twentieth of the series.
+        transform: scale on which values are modelled, so that intervals keep to their range: "log", "sqrt", "logit",
+            "logit:0:100", or a pair of functions (`wolf.numerics.measurement_transforms`).
+        angle: "degrees" or "radians" of values that are angles, which wrap around.
         dated: whether times are seconds of a clock, so that days and weeks have a meaning.
         origin: Unix time in seconds at which such times are 0.
     """
@@ -69,12 +75,15 @@ class Options:
     causal: bool = False
     patience: str | float | None = None
     max_fault_length: str | float | None = None
+    transform: Any = None
+    angle: str | None = None
     dated: bool = False
     origin: float = 0.0
 
     def __post_init__(self) -> None:
         """Check what can be checked without the data."""
         validation.confidence_level(self.level)
+        read_scale(self.transform, self.angle)
         validation.boolean("smooth", self.smooth)
         validation.boolean("causal", self.causal)
         if self.causal and self.smooth:
@@ -91,6 +100,11 @@ class Options:
                 f"model must be a name, such as 'local-level', a file, or a linear model; "
                 f"got {validation.short_repr(self.model)}"
             )
+
+    @property
+    def scale(self) -> Scale:
+        """Scale on which values are modelled."""
+        return read_scale(self.transform, self.angle)
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any], **more: Any) -> "Options":

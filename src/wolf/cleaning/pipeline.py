@@ -9,6 +9,7 @@ from wolf import validation
 from wolf.cleaning import durations, exogenous, retrospective, runs
 from wolf.cleaning.options import AUTO, MIN_PATIENCE_ROWS, Options
 from wolf.cleaning.prepared_series import PreparedSeries
+from wolf.cleaning.reported_noise import noise_ratio
 from wolf.cleaning.result import CleanedSeries
 from wolf.cleaning.sampling import Order, gaps_of
 from wolf.diagnostics.faults import sentinel_values
@@ -47,6 +48,7 @@ def clean(
     labels: list[str] | None = None,
     names: list[str] | None = None,
     exog: np.ndarray | None = None,
+    sd: np.ndarray | None = None,
     on_progress: Callable[[int], object] = lambda rows: None,
     on_note: Callable[[str], object] = lambda text: None,
     on_failure: Callable[[str, str], object] | None = None,
@@ -61,6 +63,8 @@ def clean(
         labels: of the groups.
         names: of the columns.
         exog: exogenous variables, (rows, K); what they explain is subtracted before the search and added afterwards.
+        sd: reported accuracy of each row, (rows,), in any unit: the standard deviation of the noise is proportional to
+            it, and the factor is fitted. NaN where unknown.
         on_progress: called with a number of rows whenever they are done.
         on_note: called with each remark about the data.
         on_failure: called with label and reason of a series that cannot be filtered, which is then left out. None to
@@ -80,6 +84,7 @@ def clean(
         labels=labels,
         names=names,
         exog=exog,
+        sd=sd,
         on_note=on_note,
         on_failure=on_failure,
     )
@@ -98,6 +103,7 @@ def prepare(
     labels: list[str] | None = None,
     names: list[str] | None = None,
     exog: np.ndarray | None = None,
+    sd: np.ndarray | None = None,
     on_note: Callable[[str], object] = lambda text: None,
     on_failure: Callable[[str, str], object] | None = None,
 ) -> Iterator[PreparedSeries]:
@@ -119,9 +125,10 @@ def prepare(
         for columns in blocks:
             title = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             block = data[:, columns[0] : columns[-1] + 1]
-            regressors = exog if exog is None or rows is None else exog[rows]
+            regressors, accuracy = (part if part is None or rows is None else part[rows] for part in (exog, sd))
+            ratio = None if accuracy is None else noise_ratio(accuracy) ** 2
             try:
-                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors)
+                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors, ratio)
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):
                     raise
@@ -138,6 +145,7 @@ def _prepare_one(
     named: Named | None,
     options: Options,
     exog: np.ndarray | None = None,
+    ratio: np.ndarray | None = None,
 ) -> PreparedSeries:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
@@ -145,7 +153,9 @@ def _prepare_one(
         reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
         raise ValueError(f"{reason}{which}")
     unit, gaps = gaps_of(times)
-    plain = sentinel_values.without_codes(values)  # -999 and the like must not affect the model and its noise
+    modelled = options.scale.to_model(values)
+    plain = sentinel_values.without_codes(modelled)  # -999 and the like must not affect the model and its noise
+    plain = plain if options.scale.is_identity else np.where(np.isfinite(plain), plain, np.nan)
     measured = plain
     if exog is not None:
         plain = measured - exogenous.first_share(measured, exog)
@@ -166,7 +176,7 @@ def _prepare_one(
     if choice is not None:
         fit, window = _choice_to_fit(choice, known), choice.rows
     elif free:
-        fit, window = runs.fit_noise(named, plain, gaps, prior, known, step_var, options.restarts)
+        fit, window = runs.fit_noise(named, plain, gaps, prior, known, step_var, options.restarts, ratio)
     parameters = (fit.parameters if fit else {}) | known
     parameters = {name: parameters[name] for name in named.parameters}
 
@@ -201,6 +211,8 @@ def _prepare_one(
         options=options,
         named=named,
         explained=part,
+        modelled=modelled,
+        ratio=ratio,
     )
     if prepared.is_retrospective:
         prepared.method = retrospective.RETROSPECTIVE

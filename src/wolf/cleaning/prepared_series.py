@@ -12,6 +12,7 @@ from wolf.cleaning.exogenous import Explained
 from wolf.cleaning.options import Options
 from wolf.cleaning.result import CleanedSeries, FittedSeries
 from wolf.cleaning.sampling import steps_on_grid
+from wolf.cleaning.scales import is_signed
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.registry import KF
 from wolf.interfaces import Filter
@@ -33,6 +34,8 @@ class PreparedSeries(FittedSeries):
         options: how to clean.
         named: the model before its variances and times are known.
         explained: what exogenous variables explain; None without any.
+        modelled: the values on the scale of the model, (T, M).
+        ratio: variance of the noise of each row over the model's, (T,), where rows have their own accuracy.
         done_rows: number of rows in the pieces so far.
         fault_codes: indices into `fault_search.FAULTS` of the rows in the pieces so far.
     """
@@ -42,14 +45,16 @@ class PreparedSeries(FittedSeries):
     filter: Filter
     options: Options
     named: Named
+    modelled: np.ndarray
+    ratio: np.ndarray | None = None
     explained: Explained | None = None
     done_rows: int = 0
     fault_codes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
 
     @property
     def unexplained(self) -> np.ndarray:
-        """Measurements without what exogenous variables explain, (T, M)."""
-        return self.values if self.explained is None else self.values - self.explained.share
+        """Measurements on the scale of the model, without what exogenous variables explain, (T, M)."""
+        return self.modelled if self.explained is None else self.modelled - self.explained.share
 
     @property
     def is_retrospective(self) -> bool:
@@ -77,24 +82,29 @@ class PreparedSeries(FittedSeries):
         run = runs.filter_causal if forward else runs.filter_whole  # samples and the like are not smoothed
         obs_vars = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
         first = 0
-        for arrays, state in run(self.build, self.filter, self.unexplained, self.gaps, self.options):
+        for arrays, state in run(self.build, self.filter, self.unexplained, self.gaps, self.options, self.ratio):
             variance, final = arrays.pop("variance"), state
+            noise = obs_vars if self.ratio is None else obs_vars * self.ratio[first : first + len(variance), None]
             arrays["fault"] = faults_from_outliers(arrays["outlier"], self.values[first : first + len(variance)])
             first += len(variance)
-            yield self._finish(arrays, variance, factor, factor * np.sqrt(variance + obs_vars), on_progress)
-        self.forecast = runs.forecast_series(
+            yield self._finish(arrays, variance, factor, factor * np.sqrt(variance + noise), on_progress)
+        ahead = runs.forecast_series(
             self.build, self.filter, final, self.times, self.unit, len(self.values), self.options
         )
+        self.forecast = self.options.scale.forecast_to_data(ahead, is_signed(self.values))
 
     def _judge_whole(self, factor: float, on_progress: Callable[[int], object]) -> Iterator[dict[str, np.ndarray]]:
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
         count = len(self.values)
         assert isinstance(self.named, Sum)  # as `is_retrospective` checked
-        values, gaps = self.unexplained, self.gaps
+        values, gaps, ratio = self.unexplained, self.gaps, 1.0 if self.ratio is None else self.ratio
         steps = steps_on_grid(gaps)
         if steps is not None:  # a missing row takes less time than steps of different lengths
             values, gaps = np.full((int(steps[-1]) + 1, values.shape[1]), np.nan), None
             values[steps] = self.unexplained
+            if self.ratio is not None:
+                ratio = np.ones(len(values))
+                ratio[steps] = self.ratio
         arrays, ends = runs.filter_retrospectively(
             self.named,
             self.parameters,
@@ -103,6 +113,7 @@ class PreparedSeries(FittedSeries):
             max_fault_rows(self.options, self.unit, count),
             self.options.level,
             self.options.diagnostics,
+            ratio,
             others=self._runners_up(),
         )
         if steps is not None:
@@ -111,7 +122,7 @@ class PreparedSeries(FittedSeries):
             runs.forecast_series(build, KF(), final, self.times, self.unit, count, self.options, column_factor)
             for build, final, column_factor in ends
         ]
-        self.forecast = runs.join_forecasts(forecasts)
+        self.forecast = self.options.scale.forecast_to_data(runs.join_forecasts(forecasts), is_signed(self.values))
         for first in range(0, count, PIECE_ROWS):
             piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
             yield self._finish(piece, piece.pop("variance"), factor, piece.pop("prediction_half"), on_progress)
@@ -149,7 +160,8 @@ class PreparedSeries(FittedSeries):
         on_progress(len(half))
         mean = arrays["mean"]
         arrays |= {"lower": mean - half, "upper": mean + half}
-        return arrays | {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+        arrays |= {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+        return self.options.scale.to_data(arrays, is_signed(self.values))
 
     def clean(self, on_progress: Callable[[int], object]) -> CleanedSeries:
         """Filter the whole series.

@@ -23,6 +23,7 @@ from wolf.models.exogenous import read_exogenous
 from wolf.models.registry import make, parse
 from wolf.models.structural import Sum
 from wolf.numerics import calendar_months
+from wolf.numerics.measurement_transforms import read_transform
 from wolf.statespace import LinearModel
 
 FEWEST = 12  # values that are needed to select a model
@@ -96,6 +97,7 @@ def choose(
     candidates: Sequence[str] | None = None,
     *,
     exog: object = None,
+    transform: object = None,
 ) -> Choice:
     """Select a model for a series, and fit it.
 
@@ -110,6 +112,7 @@ def choose(
         candidates: model names as in `--model`; by default as above.
         exog: exogenous variables (covariates) that the series depends on linearly, (T, K) or a data frame. The model
             then has their coefficients as further states; `wolf.forecast(out, steps, exog=...)` takes their future.
+        transform: scale of the model, as in `wolf.filter`, to which the same is then passed: "log", "sqrt" and others.
 
     Example:
         >>> import numpy as np, wolf
@@ -123,6 +126,8 @@ def choose(
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise ValueError(f"ys must have shape (T,), or (T, M) for a track; got {array.shape}")
+    scale = read_transform(transform)
+    array = array if scale is None else scale.apply(array)
     stamps, unit = _steps_of_times(times, len(array))
     if exog is None:
         return choose_rows(array, stamps, unit, candidates, start_time)
