@@ -60,7 +60,7 @@ def test_unwrapping_is_that_of_numpy_and_one_false_reading_moves_no_other():
     np.testing.assert_allclose(np.delete(unwrap(false, 360.0) - path, 40), 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("how", [{}, {"causal": True}])
+@pytest.mark.parametrize("how", [{}, pytest.param({"causal": True}, marks=pytest.mark.slow)])
 def test_accurate_readings_count_more(how):
     rng = np.random.default_rng(2)
     sd = np.where(rng.random(N) < 0.5, 5.0, 0.5)
