@@ -79,6 +79,8 @@ def filter_frame(
       inverse). Values outside of the range are outliers.
     - `angle`: "degrees" or "radians" for angles, which wrap around; a limit of an interval may then be below or above
       the range of the values.
+    - `together`: columns among `values` that are correlated, or True for all: what the others say about a column is
+      used to judge it and to fill its gaps.
 
     Returns:
         The frame with its rows, index and columns unchanged, followed by `mean` with `lower` and `upper` (interval of

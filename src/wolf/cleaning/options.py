@@ -6,7 +6,7 @@ A new option of `wolf filter` takes three source files: a field here (in both cl
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
@@ -35,6 +35,7 @@ class CleaningOptions(TypedDict, total=False):
     max_fault_length: str | float | None
     transform: Any
     angle: str | None
+    together: bool | str | Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Options:
         transform: scale on which values are modelled, so that intervals keep to their range: "log", "sqrt", "logit",
             "logit:0:100", or a pair of functions (`wolf.numerics.measurement_transforms`).
         angle: "degrees" or "radians" of values that are angles, which wrap around.
+        together: names of value columns that are correlated, True for all: each is judged and filled by the others too.
         dated: whether times are seconds of a clock, so that days and weeks have a meaning.
         origin: Unix time in seconds at which such times are 0.
     """
@@ -77,6 +79,7 @@ class Options:
     max_fault_length: str | float | None = None
     transform: Any = None
     angle: str | None = None
+    together: bool | str | Sequence[str] = False
     dated: bool = False
     origin: float = 0.0
 

@@ -12,6 +12,7 @@ from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.reported_noise import noise_ratio
 from wolf.cleaning.result import CleanedSeries
 from wolf.cleaning.sampling import Order, gaps_of
+from wolf.cleaning.together import ExplainedByOthers, explain_by_others, together_columns
 from wolf.diagnostics.faults import sentinel_values
 from wolf.execution import validate
 from wolf.fitting import Fit, Start
@@ -122,13 +123,21 @@ def prepare(
     for label, rows in zip(labels or [""], members, strict=True):
         rows = order(rows)
         data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
+        joint = _explain_jointly(
+            data, stamps, named, options, names, None if sd is None else sd[slice(None) if rows is None else rows]
+        )
+        if joint:
+            on_note(_describe_joint(label, joint, names))
         for columns in blocks:
             title = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             block = data[:, columns[0] : columns[-1] + 1]
             regressors, accuracy = (part if part is None or rows is None else part[rows] for part in (exog, sd))
             ratio = None if accuracy is None else noise_ratio(accuracy) ** 2
+            others = joint.get(columns[0]) if len(columns) == 1 else None
             try:
-                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors, ratio)
+                yield _prepare_one(
+                    title, rows, tuple(columns), block, stamps, named, options, regressors, ratio, others
+                )
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):
                     raise
@@ -146,6 +155,7 @@ def _prepare_one(
     options: Options,
     exog: np.ndarray | None = None,
     ratio: np.ndarray | None = None,
+    others: ExplainedByOthers | None = None,
 ) -> PreparedSeries:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
@@ -153,16 +163,16 @@ def _prepare_one(
         reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
         raise ValueError(f"{reason}{which}")
     unit, gaps = gaps_of(times)
-    modelled = options.scale.to_model(values)
-    plain = sentinel_values.without_codes(modelled)  # -999 and the like must not affect the model and its noise
-    plain = plain if options.scale.is_identity else np.where(np.isfinite(plain), plain, np.nan)
-    measured = plain
+    modelled, measured = _on_model_scale(values, options, others)
+    plain = measured
     if exog is not None:
         plain = measured - exogenous.first_share(measured, exog)
     choice = None
     if named is None:
         choice, named = _select_model(plain, unit if options.dated else None, gaps, which)
     known = _known_parameters(named, options)
+    if others is not None:  # given variances of the dynamics are those of the whole, and not of what the others leave
+        known = {name: value for name, value in known.items() if name == "obs_var"}
     named.check_gaps(gaps)
     free = [name for name in named.parameters if name not in known]
     try:
@@ -181,6 +191,7 @@ def _prepare_one(
     parameters = {name: parameters[name] for name in named.parameters}
 
     part = None if exog is None else exogenous.explained(measured, exog, gaps, named, parameters, step_var)
+    part = part if others is None else others.share if part is None else part.plus(others.share)
 
     def build(gaps: np.ndarray | None) -> LinearModel:
         return named.builder(gaps, prior, len(columns))(**parameters)
@@ -213,10 +224,48 @@ def _prepare_one(
         explained=part,
         modelled=modelled,
         ratio=ratio,
+        known_forecast=None if others is None else others.forecast,
     )
     if prepared.is_retrospective:
         prepared.method = retrospective.RETROSPECTIVE
     return prepared
+
+
+def _on_model_scale(
+    values: np.ndarray, options: Options, others: ExplainedByOthers | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return values on the scale of the model, and the same for fits: without codes and what others explain."""
+    modelled = options.scale.to_model(values)
+    plain = sentinel_values.without_codes(modelled)  # -999 and the like must not affect the model and its noise
+    plain = plain if options.scale.is_identity else np.where(np.isfinite(plain), plain, np.nan)
+    return modelled, plain if others is None else plain - others.share.share
+
+
+def _explain_jointly(
+    values: np.ndarray,
+    times: np.ndarray | None,
+    named: Named | None,
+    options: Options,
+    names: list[str],
+    sd: np.ndarray | None,
+) -> dict[int, ExplainedByOthers]:
+    """Compute what the columns of `together` explain of each other, for one series."""
+    columns = together_columns(options.together, names)
+    if not columns:
+        return {}
+    ratio = None if sd is None else noise_ratio(sd) ** 2
+
+    def prepare_column(j: int) -> PreparedSeries:
+        return _prepare_one(names[j], None, (j,), values[:, j : j + 1], times, named, options, None, ratio)
+
+    return explain_by_others(prepare_column, columns, options.causal)
+
+
+def _describe_joint(label: str, joint: dict[int, ExplainedByOthers], names: list[str]) -> str:
+    """Describe which columns are correlated."""
+    pairs = {(min(i, j), max(i, j)): value for i, each in joint.items() for j, value in each.correlations.items()}
+    listed = ", ".join(f"{names[i]} and {names[j]} {value:.2f}" for (i, j), value in sorted(pairs.items()))
+    return f"{label + ': ' if label else ''}columns judged together, by the correlation of their changes: {listed}"
 
 
 def _select_model(

@@ -10,7 +10,7 @@ from wolf.beliefs.density import deviations
 from wolf.cleaning import durations, retrospective, runs
 from wolf.cleaning.exogenous import Explained
 from wolf.cleaning.options import Options
-from wolf.cleaning.result import CleanedSeries, FittedSeries
+from wolf.cleaning.result import CleanedSeries, FittedSeries, SeriesForecast
 from wolf.cleaning.sampling import steps_on_grid
 from wolf.cleaning.scales import is_signed
 from wolf.inference.filters import GaussianFilter
@@ -33,7 +33,8 @@ class PreparedSeries(FittedSeries):
         filter: the method.
         options: how to clean.
         named: the model before its variances and times are known.
-        explained: what exogenous variables explain; None without any.
+        explained: what exogenous variables and other columns explain; None without any.
+        known_forecast: of the column by itself, where other columns explain a part of it.
         modelled: the values on the scale of the model, (T, M).
         ratio: variance of the noise of each row over the model's, (T,), where rows have their own accuracy.
         done_rows: number of rows in the pieces so far.
@@ -47,6 +48,7 @@ class PreparedSeries(FittedSeries):
     named: Named
     modelled: np.ndarray
     ratio: np.ndarray | None = None
+    known_forecast: SeriesForecast | None = None
     explained: Explained | None = None
     done_rows: int = 0
     fault_codes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
@@ -91,7 +93,7 @@ class PreparedSeries(FittedSeries):
         ahead = runs.forecast_series(
             self.build, self.filter, final, self.times, self.unit, len(self.values), self.options
         )
-        self.forecast = self.options.scale.forecast_to_data(ahead, is_signed(self.values))
+        self.forecast = self.known_forecast or self.options.scale.forecast_to_data(ahead, is_signed(self.values))
 
     def _judge_whole(self, factor: float, on_progress: Callable[[int], object]) -> Iterator[dict[str, np.ndarray]]:
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
@@ -122,7 +124,8 @@ class PreparedSeries(FittedSeries):
             runs.forecast_series(build, KF(), final, self.times, self.unit, count, self.options, column_factor)
             for build, final, column_factor in ends
         ]
-        self.forecast = self.options.scale.forecast_to_data(runs.join_forecasts(forecasts), is_signed(self.values))
+        ahead = runs.join_forecasts(forecasts)
+        self.forecast = self.known_forecast or self.options.scale.forecast_to_data(ahead, is_signed(self.values))
         for first in range(0, count, PIECE_ROWS):
             piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
             yield self._finish(piece, piece.pop("variance"), factor, piece.pop("prediction_half"), on_progress)

@@ -60,6 +60,13 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
 @click.option(
     "--angle", type=click.Choice(["degrees", "radians"]), help="Unit of values that are angles, which wrap around."
 )
+@click.option(
+    "--together",
+    metavar="NAMES",
+    default=None,
+    help="Value columns that are correlated, such as temp,cond, or all: each is judged and filled by the others too.",
+    shell_complete=shell_completion.columns,
+)
 @click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)
 @click.option("--causal", is_flag=True, help="Use only the past of each row.")
 @click.option("--smooth", is_flag=True, help="Smooth the whole series with the weights of --method.")
