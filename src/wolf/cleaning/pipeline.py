@@ -170,9 +170,7 @@ def _prepare_one(
     choice = None
     if named is None:
         choice, named = _select_model(plain, unit if options.dated else None, gaps, which)
-    known = _known_parameters(named, options)
-    if others is not None:  # given variances of the dynamics are those of the whole, and not of what the others leave
-        known = {name: value for name, value in known.items() if name == "obs_var"}
+    known = _known_parameters(named, options, others is not None)
     named.check_gaps(gaps)
     free = [name for name in named.parameters if name not in known]
     try:
@@ -335,12 +333,13 @@ def _named_model(options: Options) -> Named | None:
     return next((each for each in simple if set(options.parameters) <= set(each.parameters)), simple[0])
 
 
-def _known_parameters(named: Named, options: Options) -> dict[str, float]:
-    """Collect the variances that need no fit."""
+def _known_parameters(named: Named, options: Options, is_remainder: bool = False) -> dict[str, float]:
+    """Collect the variances that need no fit; of what other columns leave unexplained, that of the noise alone."""
     check_parameters(named, options.parameters)
     for name, value in options.parameters.items():
         validation.variances(**{name: value})
-    return named.given | dict(options.parameters)
+    known = named.given | dict(options.parameters)
+    return {name: value for name, value in known.items() if name == "obs_var" or not is_remainder}
 
 
 def column_blocks(options: Options, names: list[str]) -> list[list[int]]:

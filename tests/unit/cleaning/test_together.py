@@ -63,6 +63,20 @@ def test_a_joint_model_without_correlation_is_its_models(pair):
     assert both.state_names == ("y0_level", "y1_level")
 
 
+def test_a_choice_of_several_columns_fills_one_from_the_other(pair):
+    truth, frame = pair
+    holes = frame.copy()
+    holes.loc[100:119, "a"] = np.nan
+    choice = wolf.choose(holes, candidates=["local-level"], together=True)
+    assert choice.correlation[0, 1] > 0.8
+    assert choice.model.obs_names == ("a", "b")
+    assert "a: local-level" in repr(choice)
+    smoothed = wolf.smooth(wolf.filter(choice.model, holes, method=wolf.Learned(sensors="each")))
+    gap = slice(100, 120)
+    line = np.interp(np.arange(100, 120), [99, 120], truth[[99, 120], 0])
+    assert np.std(smoothed.means[gap, 0] - truth[gap, 0]) < 0.7 * np.std(line - truth[gap, 0])
+
+
 def test_columns_that_are_not_there_are_named(pair):
     _, frame = pair
     with pytest.raises(ValueError, match="together names 'c'"):
