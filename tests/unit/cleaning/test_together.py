@@ -63,6 +63,7 @@ def test_a_joint_model_without_correlation_is_its_models(pair):
     assert both.state_names == ("y0_level", "y1_level")
 
 
+@pytest.mark.slow
 def test_a_choice_of_several_columns_fills_one_from_the_other(pair):
     truth, frame = pair
     holes = frame.copy()

@@ -53,6 +53,7 @@ def test_smoothed_errors_are_smoothed_vectors_where_the_space_is_flat(update_fir
     np.testing.assert_allclose(ahead.obs_covs, expected.obs_covs, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_many_attitudes_are_smoothed_one_by_one():
     rng = np.random.default_rng(1)
     prior = wolf.Gaussian(np.zeros(6), 0.01 * np.eye(6))

@@ -202,7 +202,9 @@ GPS, SPEED = wolf.Sensor([[1.0, 0, 0, 0], [0, 1.0, 0, 0]], 10.0 * np.eye(2)), wo
     [
         (TRACK, {"arguments": ("R", "H", "F", "Q")}),
         (TRACK, {"arguments": ("R", "dt"), "sensors": {"gps": GPS, "speed": SPEED}}),
-        (PENDULUM, {"arguments": ("Q",), "sensors": {"gyro": wolf.Sensor([[0.0, 1.0]], 0.1)}}),
+        pytest.param(
+            PENDULUM, {"arguments": ("Q",), "sensors": {"gyro": wolf.Sensor([[0.0, 1.0]], 0.1)}}, marks=pytest.mark.slow
+        ),
         (DRIVEN, {"arguments": ("R",), "update_first": True}),
     ],
     ids=["matrices", "sensors", "functions", "inputs"],

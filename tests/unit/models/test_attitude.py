@@ -106,6 +106,7 @@ def test_every_way_to_run_gives_the_same():
         wolf.sample_paths(out, 3, key=0)
 
 
+@pytest.mark.slow
 def test_the_smoother_is_closer_than_the_filter():
     truth, gyro, ys, _ = EXAMPLE["turn"](1)
     out = EXAMPLE["follow"](gyro, ys, "WoLF")
