@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --max-worker-restart=0
 
 .PHONY: demo test test-fleet check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs
-.PHONY: docs-release notebooks clean coverage check-arm dist check-dist sbom
+.PHONY: docs-release notebooks clean coverage check-arm dist check-dist sbom bench-history
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -77,6 +77,10 @@ reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts:
 
 bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, into docs/benchmarks.md: under ten minutes
 	$(BIN)/python benchmarks/speed.py
+
+bench-history: $(VENV)/asv.done  ## some of these figures for this commit, into benchmarks/asv/results
+	cd benchmarks/asv && asv=$(abspath $(BIN))/asv; $$asv machine --yes > /dev/null; \
+	    $$asv run --environment existing:$(abspath $(BIN))/python --set-commit-hash $$(git rev-parse HEAD) --quick
 
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
@@ -141,6 +145,10 @@ $(VENV)/spark.done: $(VENV)/dev.done
 
 $(VENV)/bench.done: $(VENV)/dev.done benchmarks/requirements.txt
 	$(BIN)/python -m pip install --quiet -r benchmarks/requirements.txt
+	@touch $@
+
+$(VENV)/asv.done: $(VENV)/dev.done
+	$(BIN)/python -m pip install --quiet asv==0.6.6
 	@touch $@
 
 $(VENV)/coverage.done: $(VENV)/dev.done
