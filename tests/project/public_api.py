@@ -2,8 +2,8 @@
 
     python tests/project/public_api.py --write
 
-A difference of that file shows in review what a change does to users; `docs/stability.md` has the rules. Annotations are
-left out, since type checkers look at them, and a default that is not a plain value is written as `...`.
+A difference of that file shows in review what a change does to users; `docs/stability.md` has the rules. Annotations
+are left out, and a default that is not a plain value is written as `...`.
 """
 
 import inspect
@@ -75,7 +75,9 @@ def _signature(found: object) -> str:
         each.replace(annotation=inspect.Parameter.empty, default=_plain(each.default))
         for each in signature.parameters.values()
     ]
-    return str(signature.replace(parameters=parts, return_annotation=inspect.Signature.empty)).replace("Ellipsis", "...")
+    return str(signature.replace(parameters=parts, return_annotation=inspect.Signature.empty)).replace(
+        "Ellipsis", "..."
+    )
 
 
 def _plain(default: object) -> object:
