@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=${ARM_ROOT:-/var/tmp/wolf-arm64}
 bin=${VENV:-.venv}/bin
-tests=(tests/unit/beliefs/test_weighted_update.py tests/unit/native/test_native.py tests/unit/online/test_online.py)
+tests=(tests/unit/beliefs tests/unit/native tests/unit/online tests/unit/integrations/test_export_c.py)
 platforms=(manylinux_2_{28,27,26,24,17}_aarch64 manylinux2014_aarch64)
 
 mountpoint -q /proc/sys/fs/binfmt_misc || mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
@@ -24,8 +24,8 @@ iniconfig|packaging|pygments|python-dateutil|six)==" > "$root/wheels/requirement
 fi
 "$bin/python" tools/platform_bits.py --write "$root/bits.npz"
 rm -rf "$root/source" && mkdir "$root/source"
-git ls-files -z src fleet/src tests tools conftest.py pyproject.toml | xargs -0 cp --parents --target-directory="$root/source"
-mkdir -p "$root/dev/shm" && { [ -e "$root/dev/null" ] || mknod -m 666 "$root/dev/null" c 1 3; }
+git ls-files -z src fleet/src tests tools conftest.py pyproject.toml README.md | xargs -0 cp --parents --target-directory="$root/source"
+mountpoint -q "$root/proc" || { mount -t proc proc "$root/proc" && trap 'umount "$root/proc"' EXIT; }
 on_arm() {
     chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONPATH=/site:/source/src:/source/fleet/src \
         sh -c 'cd /source && exec python3.11 "$@"' sh "$@"

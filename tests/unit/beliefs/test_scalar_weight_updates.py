@@ -62,10 +62,9 @@ def test_the_factor_of_a_weight_is_its_inverse_square(weight, observed):
 
 
 @pytest.mark.parametrize("weight", [wolf.IMQ(c=2.0), wolf.MahalanobisIMQ(), wolf.MahalanobisThreshold()])
-@pytest.mark.parametrize("outlier", [1e100])
-def test_outliers_of_any_size_leave_the_state_and_have_finite_gradients(weight, outlier):
+def test_a_huge_outlier_leaves_the_state_and_has_finite_gradients(weight):
     model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-    ys = np.array([[0.5], [-0.3], [outlier], [0.2]])
+    ys = np.array([[0.5], [-0.3], [1e100], [0.2]])
     method = wolf.WoLF(weight)
     means = wolf.filter(model, ys, method=method, backend="native").means
     np.testing.assert_allclose(means[2], means[1], rtol=1e-9)
