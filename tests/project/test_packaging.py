@@ -10,6 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DEPENDENCIES = [
+    each for each in PROJECT["dependencies"] if ";" not in each
+]  # of every system; conda's Python has tzdata
 yaml = pytest.importorskip("yaml")
 RECIPE = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text())
 
@@ -20,7 +23,7 @@ def spaced(requirement):
 
 
 def test_the_conda_recipe_requires_what_pyproject_requires():
-    needed = [f"python {PROJECT['requires-python']}", *map(spaced, PROJECT["dependencies"])]
+    needed = [f"python {PROJECT['requires-python']}", *map(spaced, DEPENDENCIES)]
     assert RECIPE["requirements"]["run"] == needed
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
     assert {*map(spaced, build["requires"])} <= {*RECIPE["requirements"]["host"]}
@@ -57,7 +60,7 @@ def test_the_commands_of_the_recipe_run():
 
 def test_the_versions_page_has_the_requirements_of_pyproject():
     page = (ROOT / "docs" / "versions.md").read_text()
-    for name, least in (re.split(">=", each) for each in PROJECT["dependencies"]):
+    for name, least in (re.split(">=", each) for each in DEPENDENCIES):
         row = next(line for line in page.splitlines() if line.startswith("|") and name.lower() in line.lower())
         assert re.search(rf"\b{re.escape(least)}\b", row), f"{name} {least} is not in: {row}"
 
@@ -65,9 +68,32 @@ def test_the_versions_page_has_the_requirements_of_pyproject():
 def test_the_oldest_versions_are_those_of_pyproject():
     done = subprocess.run([sys.executable, ROOT / "tests" / "oldest.py"], capture_output=True, text=True, check=True)
     lines = done.stdout.split()
-    assert f"jax=={dict(each.split('>=') for each in PROJECT['dependencies'])['jax']}.*" in lines
+    assert f"jax=={dict(each.split('>=') for each in DEPENDENCIES)['jax']}.*" in lines
     assert any(line.startswith("matplotlib==") for line in lines)
     assert not any("wolf" in line or ">=" in line for line in lines)
+
+
+def test_citation_and_all_distributions_have_one_version():
+    files = [ROOT / "pyproject.toml", ROOT / "fleet" / "pyproject.toml", ROOT / "paper" / "pyproject.toml"]
+    versions = {tomllib.loads(each.read_text())["project"]["version"] for each in files}
+    assert {*versions, yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]} == {PROJECT["version"]}
+
+
+def test_actions_of_workflows_are_pinned_to_commits_with_their_version():
+    workflows = list((ROOT / ".github" / "workflows").glob("*.yml"))
+    used = [line for each in workflows for line in each.read_text().splitlines() if "uses:" in line]
+    assert used
+    assert all(re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v[0-9.]+$", line) for line in used)
+
+
+def test_targets_of_make_in_workflows_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            for run in (step["run"] for step in job["steps"] if step.get("run", "").startswith("make ")):
+                targets = [word for word in run.split()[1:] if re.fullmatch(r"[a-z-]+", word)]
+                assert targets
+                assert all(f"\n{target}:" in makefile for target in targets), run
 
 
 def test_the_readme_has_at_most_100_lines():
