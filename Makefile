@@ -79,8 +79,7 @@ bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, int
 	$(BIN)/python benchmarks/speed.py
 
 bench-history: $(VENV)/asv.done  ## some of these figures for this commit, into benchmarks/asv/results
-	cd benchmarks/asv && asv=$(abspath $(BIN))/asv; $$asv machine --yes > /dev/null; \
-	    $$asv run --environment existing:$(abspath $(BIN))/python --set-commit-hash $$(git rev-parse HEAD) --quick
+	cd benchmarks/asv && $(abspath $(BIN))/asv machine --yes && $(abspath $(BIN))/asv run "HEAD^!"
 
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
@@ -148,7 +147,7 @@ $(VENV)/bench.done: $(VENV)/dev.done benchmarks/requirements.txt
 	@touch $@
 
 $(VENV)/asv.done: $(VENV)/dev.done
-	$(BIN)/python -m pip install --quiet asv==0.6.6
+	$(BIN)/python -m pip install --quiet asv==0.6.6 virtualenv
 	@touch $@
 
 $(VENV)/coverage.done: $(VENV)/dev.done
