@@ -90,8 +90,8 @@ def with_ordinary_noise(update: Update, accepted: Array, white: Whitened, ordina
         return jax.tree.map(lambda new, old: jnp.where(accepted, new, old), ordinary_update, update)
     power = 1.0 / jnp.sqrt(ordinary)
     if isinstance(update, NoiseFactorUpdate):
-        factor = jnp.where(accepted, ordinary, update.factor)
-        return update._replace(factor=factor, weight=jnp.where(accepted, power, update.weight))
+        noise_factor = jnp.where(accepted, ordinary, update.factor)
+        return update._replace(factor=noise_factor, weight=jnp.where(accepted, power, update.weight))
     if isinstance(update, GateUpdate):  # of a noise model without scales: r is 1
         return update._replace(weight=jnp.where(accepted, power, update.weight))
     weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)
