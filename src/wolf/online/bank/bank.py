@@ -192,6 +192,11 @@ class Bank:
             self.__dict__.pop("_prefix", None)
             self.__dict__.pop("_header", None)
 
+    @property
+    def has_models_by_key(self) -> bool:
+        """Whether keys may have models of their own."""
+        return not self._models.is_single
+
     def model_of(self, key: Hashable) -> Model:
         """Return the model of a key, which need not be in the bank.
 
