@@ -152,3 +152,23 @@ def test_auto_selects_a_season_and_falls_back_where_nothing_can_be_fitted():
         model = wolf.models.local_level(**learned["variances"])
         assert np.isfinite(float(model.R[0, 0]))
         assert float(model.R[0, 0]) > 0
+
+
+@pytest.mark.thorough
+def test_a_service_learns_the_same_models_again_after_a_crash(tmp_path):
+    names = {"key": "id", "values": "v", "time": "t"}
+    service = wolf_fleet.Service(WarmUp(20), tmp_path, **names)
+    rng = np.random.default_rng(0)
+    for t in range(25):  # some before and some after the commit
+        service.post("csv", f"id,t,v\na,{t},{rng.normal()}\nb,{t},{rng.normal()}\n".encode())
+        if t == 10:
+            service.commit()
+    service.post("csv", b"id,t,v\nc,25,1.0\n")
+    learned, bank = service.pipeline.warm_up.learned, service.pipeline.bank
+    states = {key: bank.dump(key) for key in bank}
+    service._close_files()  # as a kill leaves them
+    again = wolf_fleet.Service(WarmUp(20), tmp_path, **names)
+    assert again.pipeline.warm_up.learned == learned
+    assert {key: again.pipeline.bank.dump(key) for key in again.pipeline.bank} == states
+    assert (set(states), again.counts.waiting) == ({"a", "b"}, 1)
+    again.close()
