@@ -14,7 +14,7 @@ from wolf.results import count
 from wolf_fleet.service.service import Service
 from wolf_fleet.streaming.incidents import facts as facts_of_incidents
 from wolf_fleet.streaming.incidents.facts import finite
-from wolf_fleet.streaming.incidents.incident_log import Incident
+from wolf_fleet.streaming.incidents.incident_log import KeyIncident
 from wolf_fleet.streaming.incidents.key_health import RECENT_ROWS
 from wolf_fleet.streaming.incidents.row_view import RowView
 from wolf_fleet.streaming.row_parser import JsonObject
@@ -237,7 +237,7 @@ def overview(service: Service, column: int) -> list[JsonObject]:
         return made
 
 
-def incident_facts(service: Service, incident: Incident) -> JsonObject:
+def incident_facts(service: Service, incident: KeyIncident) -> JsonObject:
     """Convert an incident to a dictionary: number, key, kind, state, start, end, severity and so on."""
     return facts_of_incidents.incident_facts(incident, service.has_dates)
 

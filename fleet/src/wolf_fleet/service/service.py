@@ -28,7 +28,7 @@ from wolf_fleet.service.write_ahead_log import Journal, Record
 from wolf_fleet.streaming import future_rows
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
 from wolf_fleet.streaming.incidents.facts import incident_facts
-from wolf_fleet.streaming.incidents.incident_log import Incident, IncidentLog
+from wolf_fleet.streaming.incidents.incident_log import IncidentLog, KeyIncident
 from wolf_fleet.streaming.incidents.key_health import KeyHealth
 from wolf_fleet.streaming.incidents.row_view import RowView, make_view
 from wolf_fleet.streaming.key_models import ModelLearner
@@ -365,7 +365,7 @@ class Service:
             if len(silent):
                 self.incidents.update(self.health, silent, now, self.since)
 
-    def acknowledge(self, number: int) -> Incident:
+    def acknowledge(self, number: int) -> KeyIncident:
         """Acknowledge an incident durably; raise a `KeyError` for an unknown number."""
         with self.lock:
             found = self.incidents.acknowledge(number)

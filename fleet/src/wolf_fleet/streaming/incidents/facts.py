@@ -3,7 +3,7 @@
 import math
 from datetime import UTC, datetime, timedelta
 
-from wolf_fleet.streaming.incidents.incident_log import Incident
+from wolf_fleet.streaming.incidents.incident_log import KeyIncident
 from wolf_fleet.streaming.row_parser import JsonObject
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ def format_time(time: float, dated: bool) -> float | str | None:
     return stamp.isoformat(timespec="milliseconds" if stamp.microsecond else "seconds").replace("+00:00", "Z")
 
 
-def incident_facts(incident: Incident, dated: bool) -> JsonObject:
+def incident_facts(incident: KeyIncident, dated: bool) -> JsonObject:
     """Convert an incident to a dictionary: number, key, kind, state, start, end, severity and so on."""
     facts: JsonObject = {"incident": incident.number, "key": incident.key, "kind": incident.kind}
     facts["state"] = incident.state
