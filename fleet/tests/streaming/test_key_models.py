@@ -11,6 +11,7 @@ import wolf_fleet
 pytest.importorskip("llvmlite")
 pytest.importorskip("pyarrow")
 from wolf_fleet.cli.stream import make_keyed_bank
+from wolf_fleet.service import responses
 from wolf_fleet.streaming.key_models import KeyGroups, WarmUp
 
 NAMES = {"key": "id", "values": "v", "time": "t"}
@@ -91,6 +92,11 @@ def test_keys_of_a_group_share_a_model_and_constant_keys_get_one(tmp_path):
         assert service.post("csv", b"id,v\npump9,1.0\n")["used"] == 1  # a new key of a known group waits for nothing
         waiting = service.post("csv", b"id,v\nnew,1.0\n")
         assert (waiting["used"], waiting["waiting"]) == (0, 1)
+        with pytest.raises(KeyError, match="'new' wait for earlier ones or for a model"):
+            responses.state(service, "new")
+        with pytest.raises(KeyError, match="there is no key 'nobody'"):
+            responses.forecast(service, "nobody", 3, 0.9)
+        assert len(responses.forecast(service, "pump1", 3, 0.9)["mean"]) == 3
     with wolf_fleet.Service(WarmUp(20, group="^[a-z]+"), tmp_path, key="id", values="v") as service:
         assert service.counts.waiting == 1
         assert service.counts.keys == 4

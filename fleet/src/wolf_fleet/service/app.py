@@ -239,8 +239,7 @@ class _Application:
     async def history(self, request: Request) -> Response:
         """Return the last rows of a key."""
         key, rows = _key(request), _number(request, "rows", PAGE_ROWS, int)
-        if key not in self.service.pipeline.bank:
-            raise KeyError(f"there is no key {key!r}")
+        responses.check_key(self.service, key)
         return JSONResponse(await run_in_threadpool(responses.history, self.service, key, rows))
 
     async def keys(self, request: Request) -> Response:
