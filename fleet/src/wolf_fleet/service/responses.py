@@ -132,8 +132,9 @@ def detectable(service: Service, key: str) -> JsonObject:
     """
     bank = service.pipeline.bank
     with service.lock:
+        check_key(service, key)
         entry = bank[key]
-    online = Online(bank.model_of(key), bank.method, state=entry.state, dtype=bank.dtype)
+    online = Online(bank.model_of(key), entry.method, state=entry.state, dtype=bank.dtype)
     return {"key": key, "detectable": _scalar_or_list(online.detectable)}
 
 
