@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from wolf.diagnostics.faults.incidents import Incident
-from wolf_fleet.service.key_health import MIN_REJECTED_ROWS, RECENT_ROWS, SILENCE_FACTOR, KeyHealth
+from wolf_fleet.streaming.incidents.key_health import MIN_REJECTED_ROWS, RECENT_ROWS, SILENCE_FACTOR, KeyHealth
 
 KINDS = ("outliers", "stuck", "missing", "silent", "shift")
 MAX_CLOSED = 10_000  # closed incidents that are kept
@@ -56,6 +56,10 @@ class KeyIncident(Incident):
     def changes(self) -> int:
         """Number of changes that deserve an alert: it opened, changed its kind, closed."""
         return 1 + self.updates + (self.end is not None)
+
+    def is_waiting(self, target: str) -> bool:
+        """Return whether a target of alerts lacks a change that it should get."""
+        return self.alerts.get(target, 0) < self.changes and (target == SINK or not self.muted)
 
     @property
     def state(self) -> str:
@@ -206,13 +210,13 @@ class IncidentLog:
 
     def undelivered(self, target: str) -> list[KeyIncident]:
         """Return the incidents with a change that a target does not have, the oldest first."""
-        waiting = (each for each in self._changed.values() if self._is_waiting(each, target))
+        waiting = (each for each in self._changed.values() if each.is_waiting(target))
         return sorted(waiting, key=lambda each: each.number)
 
     @property
     def num_undelivered(self) -> int:
         """Number of incidents with a change that a target does not have."""
-        return sum(any(self._is_waiting(each, name) for name in self._targets) for each in self._changed.values())
+        return sum(any(each.is_waiting(name) for name in self._targets) for each in self._changed.values())
 
     def delivered(self, number: int, target: str, changes: int) -> None:
         """Record that a target has the first changes of an incident."""
@@ -220,11 +224,8 @@ class IncidentLog:
             self._changed[number].alerts[target] = changes
             self._settle(self._changed[number])
 
-    def _is_waiting(self, incident: KeyIncident, target: str) -> bool:
-        return incident.alerts.get(target, 0) < incident.changes and (target == SINK or not incident.muted)
-
     def _settle(self, incident: KeyIncident) -> None:
-        if not any(self._is_waiting(incident, name) for name in self._targets):
+        if not any(incident.is_waiting(name) for name in self._targets):
             self._changed.pop(incident.number, None)
 
     def pack(self) -> dict[str, np.ndarray]:
