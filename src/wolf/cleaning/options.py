@@ -122,6 +122,8 @@ class Options:
             raise ValueError(f"correction must be one of {', '.join(CORRECTIONS)}; got {self.correction!r}")
         if self.correction is not None and self.maintenance is None:
             raise ValueError("correction needs the times of calibrations: give them as maintenance")
+        if self.correction is not None and self.causal:
+            raise ValueError("correction and causal exclude each other: a correction uses later readings")
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any], **more: Any) -> "Options":

@@ -12,7 +12,7 @@ from wolf.cleaning.exogenous import Explained
 from wolf.cleaning.options import Options
 from wolf.cleaning.quality_flags import FAULT_NAMES, AlarmState, anomaly_scores, decay, qartod_flags
 from wolf.cleaning.regular_grid import unfilled_rows
-from wolf.cleaning.result import CleanedSeries, FittedSeries
+from wolf.cleaning.result import CleanedSeries, FittedSeries, SeriesForecast
 from wolf.cleaning.sampling import steps_on_grid
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.registry import KF
@@ -93,9 +93,10 @@ class PreparedSeries(FittedSeries):
             arrays["fault"] = faults_from_outliers(arrays["outlier"], self.values[first : first + len(variance)])
             first += len(variance)
             yield self._finish(arrays, variance, factor, factor * np.sqrt(variance + obs_vars), on_progress)
-        self.forecast = runs.forecast_series(
+        forecast = runs.forecast_series(
             self.build, self.filter, final, self.times, self.unit, len(self.values), self.options
         )
+        self.forecast = self._at_last_level(forecast)
 
     def _judge_whole(self, factor: float, on_progress: Callable[[int], object]) -> Iterator[dict[str, np.ndarray]]:
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
@@ -122,10 +123,17 @@ class PreparedSeries(FittedSeries):
             runs.forecast_series(build, KF(), final, self.times, self.unit, count, self.options, column_factor)
             for build, final, column_factor in ends
         ]
-        self.forecast = runs.join_forecasts(forecasts)
+        self.forecast = self._at_last_level(runs.join_forecasts(forecasts))
         for first in range(0, count, PIECE_ROWS):
             piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
             yield self._finish(piece, piece.pop("variance"), factor, piece.pop("prediction_half"), on_progress)
+
+    def _at_last_level(self, forecast: SeriesForecast | None) -> SeriesForecast | None:
+        """Add the steps at calibrations to a forecast."""
+        if forecast is None or self.known is None:
+            return forecast
+        times, *arrays = forecast
+        return SeriesForecast(times, *(array + self.known.steps[-1] for array in arrays))
 
     def _runners_up(self) -> list[tuple[Sum, dict[str, float]]]:
         """List models that scored close to the selected one: one of them may impute gaps better."""
