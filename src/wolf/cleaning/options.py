@@ -116,7 +116,7 @@ class Options:
             )
         durations.check("patience", self.patience, min_rows=MIN_PATIENCE_ROWS)
         for name in ("max_fault_length", "every", "max_gap"):
-            durations.check(name, getattr(self, name))
+            durations.check(name, vars(self)[name])
         rules.parse(self.rules)
         self._check_correction()
         if isinstance(self.forecast, int) and self.forecast > MAX_FORECAST_STEPS:

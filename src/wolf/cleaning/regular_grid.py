@@ -130,7 +130,7 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
     mean = between(each.mean)
     found = {"mean": np.where(exact[:, None], each.mean[nearest], mean)}
     for name in ("lower", "upper", "prediction_lower", "prediction_upper"):
-        away = getattr(each, name) - each.mean
+        away = vars(each)[name] - each.mean
         wider = np.minimum if "lower" in name else np.maximum
         half = np.where(exact[:, None], away[nearest], wider(away[before], away[after]))
         found[name] = found["mean"] + half
@@ -145,7 +145,7 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
         "qartod": MISSING,
     }
     for name, blank in blanks.items():
-        array = getattr(each, name)
+        array = vars(each)[name]
         row = near if array.ndim == 1 else near[:, None]
         found[name] = np.where(row, array[nearest], np.array(blank, array.dtype))
     return stamps, found
