@@ -116,7 +116,7 @@ class Options:
             )
         durations.check("patience", self.patience, min_rows=MIN_PATIENCE_ROWS)
         for name in ("max_fault_length", "every", "max_gap"):
-            durations.check(name, getattr(self, name))
+            durations.check(name, vars(self)[name])
         rules.parse(self.rules)
         self._check_correction()
         if isinstance(self.forecast, int) and self.forecast > MAX_FORECAST_STEPS:
@@ -134,6 +134,8 @@ class Options:
             raise ValueError(f"correction must be one of {', '.join(CORRECTIONS)}; got {self.correction!r}")
         if self.correction is not None and self.maintenance is None:
             raise ValueError("correction needs the times of calibrations: give them as maintenance")
+        if self.correction is not None and self.causal:
+            raise ValueError("correction and causal exclude each other: a correction uses later readings")
 
     @property
     def scale(self) -> Scale:
