@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, TypedDict
 
 from wolf import validation
-from wolf.cleaning import durations
+from wolf.cleaning import durations, rules
 from wolf.cleaning.scales import Scale, read_scale
 from wolf.statespace import LinearModel
 
@@ -19,6 +19,7 @@ MAX_FORECAST_STEPS = 1_000_000  # a forecast is held in memory as a whole before
 AUTO = "auto"  # model name that selects a model from the data
 MIN_PATIENCE_ROWS = 2  # a single rejected measurement is always consistent with itself
 DEFAULT_LEVEL = 0.95  # probability of the intervals
+CORRECTIONS = ("offset", "drift")  # of the readings before a calibration
 
 
 class CleaningOptions(TypedDict, total=False):
@@ -36,6 +37,12 @@ class CleaningOptions(TypedDict, total=False):
     transform: Any
     angle: str | None
     together: bool | str | Sequence[str]
+    rules: Any
+    labels: Any
+    maintenance: Any
+    correction: str | None
+    every: str | float | None
+    max_gap: str | float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +69,15 @@ class Options:
             "logit:0:100", or a pair of functions (`wolf.numerics.measurement_transforms`).
         angle: "degrees" or "radians" of values that are angles, which wrap around.
         together: names of value columns that are correlated, True for all: each is judged and filled by the others too.
+        rules: limits of the readings, by column (`wolf.cleaning.rules`), or a TOML file with a table `rules`.
+        labels: readings labelled by hand as `fault` or `good` (`wolf.cleaning.time_intervals`).
+        maintenance: known events, such as calibrations, which are no faults (`wolf.cleaning.maintenance`).
+        correction: "offset" or "drift" to correct the readings before each calibration.
+        every: step of a regular grid for the output, as a duration ("15min") or a number of steps.
+        max_gap: longest gap that `cleaned` fills, as a duration or a number of rows.
         dated: whether times are seconds of a clock, so that days and weeks have a meaning.
         origin: Unix time in seconds at which such times are 0.
+        zone: time zone of dates without one in the files of labels and maintenance.
     """
 
     model: str | LinearModel = AUTO
@@ -80,8 +94,15 @@ class Options:
     transform: Any = None
     angle: str | None = None
     together: bool | str | Sequence[str] = False
+    rules: Any = None
+    labels: Any = None
+    maintenance: Any = None
+    correction: str | None = None
+    every: str | float | None = None
+    max_gap: str | float | None = None
     dated: bool = False
     origin: float = 0.0
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without the data."""
@@ -94,7 +115,10 @@ class Options:
                 "causal and smooth exclude each other: causal uses the past of each row, smooth the whole series"
             )
         durations.check("patience", self.patience, min_rows=MIN_PATIENCE_ROWS)
-        durations.check("max_fault_length", self.max_fault_length)
+        for name in ("max_fault_length", "every", "max_gap"):
+            durations.check(name, getattr(self, name))
+        rules.parse(self.rules)
+        self._check_correction()
         if isinstance(self.forecast, int) and self.forecast > MAX_FORECAST_STEPS:
             raise ValueError(f"a forecast has at most {MAX_FORECAST_STEPS:,} steps; got {self.forecast:,}")
         validation.integer("forecast", self.forecast)
@@ -108,6 +132,13 @@ class Options:
     def scale(self) -> Scale:
         """Scale on which values are modelled."""
         return read_scale(self.transform, self.angle)
+
+    def _check_correction(self) -> None:
+        """Check the correction of calibrated readings."""
+        if self.correction is not None and self.correction not in CORRECTIONS:
+            raise ValueError(f"correction must be one of {', '.join(CORRECTIONS)}; got {self.correction!r}")
+        if self.correction is not None and self.maintenance is None:
+            raise ValueError("correction needs the times of calibrations: give them as maintenance")
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any], **more: Any) -> "Options":

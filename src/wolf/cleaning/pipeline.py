@@ -1,12 +1,13 @@
 """From rows to cleaned series: sort, select a model, fit its noise, filter."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning import durations, exogenous, retrospective, runs
+from wolf.cleaning import durations, exogenous, known_faults, regular_grid, retrospective, runs
 from wolf.cleaning.options import AUTO, MIN_PATIENCE_ROWS, Options
 from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.reported_noise import noise_ratio
@@ -118,25 +119,31 @@ def prepare(
         _known_parameters(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
     blocks = column_blocks(options, names)
+    if options.every is not None and (exog is not None or options.forecast):
+        raise ValueError(f"every and {'exog' if exog is not None else 'forecast'} exclude each other")
+    knowledge = known_faults.Knowledge.load(options, names)
     order = Order(times)
     members = [None] if groups is None else _rows_by_group(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
         rows = order(rows)
         data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
-        joint = _explain_jointly(
-            data, stamps, named, options, names, None if sd is None else sd[slice(None) if rows is None else rows]
-        )
+        if options.every is not None:
+            rows, stamps, data = regular_grid.add_missing_rows(rows, stamps, data)
+        accuracy = _at_rows(sd, rows)
+        ratio = None if accuracy is None else noise_ratio(accuracy) ** 2
+        find = partial(_find_known, knowledge, data, stamps, rows, options, names, label)
+        joint = _explain_jointly(data, stamps, named, options, names, ratio, find)
         if joint:
             on_note(_describe_joint(label, joint, names))
         for columns in blocks:
             title = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             block = data[:, columns[0] : columns[-1] + 1]
-            regressors, accuracy = (part if part is None or rows is None else part[rows] for part in (exog, sd))
-            ratio = None if accuracy is None else noise_ratio(accuracy) ** 2
+            regressors = exog if exog is None or rows is None else exog[rows]
             others = joint.get(columns[0]) if len(columns) == 1 else None
             try:
+                known = find(list(columns))
                 yield _prepare_one(
-                    title, rows, tuple(columns), block, stamps, named, options, regressors, ratio, others
+                    title, rows, tuple(columns), block, stamps, named, options, regressors, known, ratio, others
                 )
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):
@@ -154,6 +161,7 @@ def _prepare_one(
     named: Named | None,
     options: Options,
     exog: np.ndarray | None = None,
+    known_before: tuple[np.ndarray, known_faults.KnownFaults] | None = None,
     ratio: np.ndarray | None = None,
     others: ExplainedByOthers | None = None,
 ) -> PreparedSeries:
@@ -163,10 +171,10 @@ def _prepare_one(
         reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
         raise ValueError(f"{reason}{which}")
     unit, gaps = gaps_of(times)
-    modelled, measured = _on_model_scale(values, options, others)
-    plain = measured
-    if exog is not None:
-        plain = measured - exogenous.first_share(measured, exog)
+    values, aside = (values, None) if known_before is None else known_before
+    usable = values if aside is None else aside.usable(values)
+    modelled, measured = _on_model_scale(usable, options, others)
+    plain = measured if exog is None else measured - exogenous.first_share(measured, exog)
     choice = None
     if named is None:
         choice, named = _select_model(plain, unit if options.dated else None, gaps, which)
@@ -223,6 +231,7 @@ def _prepare_one(
         modelled=modelled,
         ratio=ratio,
         known_forecast=None if others is None else others.forecast,
+        known=aside,
     )
     if prepared.is_retrospective:
         prepared.method = retrospective.RETROSPECTIVE
@@ -239,22 +248,45 @@ def _on_model_scale(
     return modelled, plain if others is None else plain - others.share.share
 
 
+def _find_known(
+    knowledge: known_faults.Knowledge,
+    data: np.ndarray,
+    stamps: np.ndarray | None,
+    rows: np.ndarray | None,
+    options: Options,
+    names: list[str],
+    label: str,
+    columns: list[int],
+) -> Any:
+    """Find what is known of some columns of a series."""
+    block = data[:, columns[0] : columns[-1] + 1]
+    return known_faults.find(knowledge, block, stamps, rows, options, [names[j] for j in columns], label)
+
+
+def _at_rows(array: np.ndarray | None, rows: np.ndarray | None) -> np.ndarray | None:
+    """Select the rows of a series, (T,); NaN for rows that are not in the input."""
+    if array is None or rows is None:
+        return array
+    return np.where(rows == regular_grid.ADDED_ROW, np.nan, array[rows])
+
+
 def _explain_jointly(
     values: np.ndarray,
     times: np.ndarray | None,
     named: Named | None,
     options: Options,
     names: list[str],
-    sd: np.ndarray | None,
+    ratio: np.ndarray | None,
+    find: Callable[[list[int]], Any],
 ) -> dict[int, ExplainedByOthers]:
     """Compute what the columns of `together` explain of each other, for one series."""
     columns = together_columns(options.together, names)
     if not columns:
         return {}
-    ratio = None if sd is None else noise_ratio(sd) ** 2
 
     def prepare_column(j: int) -> PreparedSeries:
-        return _prepare_one(names[j], None, (j,), values[:, j : j + 1], times, named, options, None, ratio)
+        block = values[:, j : j + 1]
+        return _prepare_one(names[j], None, (j,), block, times, named, options, None, find([j]), ratio)
 
     return explain_by_others(prepare_column, columns, options.causal)
 

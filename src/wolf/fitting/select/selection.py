@@ -19,11 +19,11 @@ from wolf.fitting.select.jointly import choose_jointly
 from wolf.fitting.select.sample import SAMPLE_ROWS, pieces_of
 from wolf.fitting.select.seasonality import Season, find_seasons
 from wolf.fitting.select.summary import TIE_NATS, describe_caveats, sentence
-from wolf.models.continuous import without_zone
 from wolf.models.exogenous import read_exogenous
 from wolf.models.registry import make, parse
 from wolf.models.structural import Sum
 from wolf.numerics import calendar_months
+from wolf.numerics.dates import without_zone
 from wolf.numerics.frame_labels import columns_of
 from wolf.numerics.measurement_transforms import read_transform
 from wolf.statespace import LinearModel
