@@ -200,7 +200,7 @@ class Filtered:
 
     @property
     def transform(self) -> "MeasurementTransform | None":
-        """MeasurementTransform of the measurements to the scale of the model; None without."""
+        """Transform of the measurements to the scale of the model; None without."""
         return self.settings.get("transform")
 
     def signal(self, level: float = 0.95) -> "Component":
