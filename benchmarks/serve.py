@@ -41,7 +41,9 @@ class Load:
         if rows == 1:
             lines = [f"sensor{first % KEYS},{first},{self.values[first % KEYS]:.3f}\n"]
         body = ("id,t,v\n" + "".join(lines)).encode()
-        head = f"POST /measurements HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: {len(body)}"
+        head = (
+            f"POST /measurements HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: {len(body)}"
+        )
         return f"{head}\r\n\r\n".encode() + body
 
     async def client(self, rows, until, count):
@@ -99,7 +101,9 @@ def measure_phases(folder, seconds):
     load = Load(address)
     try:
         asyncio.run(load.phase(2, KEYS, 3.0))  # compile, and make the keys
-        print("| clients | rows a request | requests/s | rows/s | p50, ms | p99, ms | us of CPU a row | rejected | MB |")
+        print(
+            "| clients | rows a request | requests/s | rows/s | p50, ms | p99, ms | us of CPU a row | rejected | MB |"
+        )
         print("|---|---|---|---|---|---|---|---|---|")
         for clients, rows in PHASES:
             cpu = cpu_seconds(process)

@@ -78,13 +78,6 @@ def filter_frame(
     - `patience`: number of consecutive consistent rejections after which a causal filter accepts a jump, as a duration
       ("2h") or a number of rows.
     - `max_fault_length`: longest fault, as a duration ("2h") or a number of rows; a longer deviation is a shift.
-    - `transform`: scale on which the values are modelled, so that `mean` (then the median) and all limits keep to their
-      range: "log" for positive values, "sqrt" for counts, "logit:0:100" for percentages, or two functions (forward,
-      inverse). Values outside of the range are outliers.
-    - `angle`: "degrees" or "radians" for angles, which wrap around; a limit of an interval may then be below or above
-      the range of the values.
-    - `together`: columns among `values` that are correlated, or True for all: what the others say about a column is
-      used to judge it and to fill its gaps.
     - `rules`: limits by column, such as `{"temperature": {"min": -20, "max": 45, "max_rate": "5/h", "flat_for":
       "6h"}}`, or a TOML file with a table `rules`. A reading that violates one is a fault.
     - `labels`: intervals labelled by hand, with `start`, `end` and `label` ("fault" or "good"): a file, a frame or a
@@ -96,6 +89,13 @@ def filter_frame(
     - `every`: step of a regular grid whose rows are returned instead of those of the frame, as a duration ("15min")
       or a number of steps.
     - `max_gap`: longest gap that `cleaned` fills, as a duration or a number of rows; it is NaN in longer ones.
+    - `transform`: scale on which the values are modelled, so that `mean` (then the median) and all limits keep to their
+      range: "log" for positive values, "sqrt" for counts, "logit:0:100" for percentages, or two functions (forward,
+      inverse). Values outside of the range are outliers.
+    - `angle`: "degrees" or "radians" for angles, which wrap around; a limit of an interval may then be below or above
+      the range of the values.
+    - `together`: columns among `values` that are correlated, or True for all: what the others say about a column is
+      used to judge it and to fill its gaps.
 
     Returns:
         The frame with its rows, index and columns unchanged, followed by `mean` with `lower` and `upper` (interval of

@@ -34,15 +34,15 @@ class CleaningOptions(TypedDict, total=False):
     causal: bool
     patience: str | float | None
     max_fault_length: str | float | None
-    transform: Any
-    angle: str | None
-    together: bool | str | Sequence[str]
     rules: Any
     labels: Any
     maintenance: Any
     correction: str | None
     every: str | float | None
     max_gap: str | float | None
+    transform: Any
+    angle: str | None
+    together: bool | str | Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,16 +65,16 @@ class Options:
             ("2h") or a number of rows.
         max_fault_length: longest fault of a retrospective search, as a duration ("2h") or a number of rows; a longer
             deviation is a shift of the level. Default: 30 rows, at most a twentieth of the series.
-        transform: scale on which values are modelled, so that intervals keep to their range: "log", "sqrt", "logit",
-            "logit:0:100", or a pair of functions (`wolf.numerics.measurement_transforms`).
-        angle: "degrees" or "radians" of values that are angles, which wrap around.
-        together: names of value columns that are correlated, True for all: each is judged and filled by the others too.
         rules: limits of the readings, by column (`wolf.cleaning.rules`), or a TOML file with a table `rules`.
         labels: readings labelled by hand as `fault` or `good` (`wolf.cleaning.time_intervals`).
         maintenance: known events, such as calibrations, which are no faults (`wolf.cleaning.maintenance`).
         correction: "offset" or "drift" to correct the readings before each calibration.
         every: step of a regular grid for the output, as a duration ("15min") or a number of steps.
         max_gap: longest gap that `cleaned` fills, as a duration or a number of rows.
+        transform: scale on which values are modelled, so that intervals keep to their range: "log", "sqrt", "logit",
+            "logit:0:100", or a pair of functions (`wolf.numerics.measurement_transforms`).
+        angle: "degrees" or "radians" of values that are angles, which wrap around.
+        together: names of value columns that are correlated, True for all: each is judged and filled by the others too.
         dated: whether times are seconds of a clock, so that days and weeks have a meaning.
         origin: Unix time in seconds at which such times are 0.
         zone: time zone of dates without one in the files of labels and maintenance.
@@ -91,15 +91,15 @@ class Options:
     causal: bool = False
     patience: str | float | None = None
     max_fault_length: str | float | None = None
-    transform: Any = None
-    angle: str | None = None
-    together: bool | str | Sequence[str] = False
     rules: Any = None
     labels: Any = None
     maintenance: Any = None
     correction: str | None = None
     every: str | float | None = None
     max_gap: str | float | None = None
+    transform: Any = None
+    angle: str | None = None
+    together: bool | str | Sequence[str] = False
     dated: bool = False
     origin: float = 0.0
     zone: str | None = None
@@ -128,17 +128,17 @@ class Options:
                 f"got {validation.short_repr(self.model)}"
             )
 
-    @property
-    def scale(self) -> SeriesScale:
-        """Scale on which values are modelled."""
-        return read_scale(self.transform, self.angle)
-
     def _check_correction(self) -> None:
         """Check the correction of calibrated readings."""
         if self.correction is not None and self.correction not in CORRECTIONS:
             raise ValueError(f"correction must be one of {', '.join(CORRECTIONS)}; got {self.correction!r}")
         if self.correction is not None and self.maintenance is None:
             raise ValueError("correction needs the times of calibrations: give them as maintenance")
+
+    @property
+    def scale(self) -> SeriesScale:
+        """Scale on which values are modelled."""
+        return read_scale(self.transform, self.angle)
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any], **more: Any) -> "Options":

@@ -119,8 +119,9 @@ def prepare(
         _known_parameters(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
     blocks = column_blocks(options, names)
-    if options.every is not None and (exog is not None or options.forecast):
-        raise ValueError(f"every and {'exog' if exog is not None else 'forecast'} exclude each other")
+    excluded = {"exog": exog is not None, "sd": sd is not None, "forecast": bool(options.forecast)}
+    if options.every is not None and any(excluded.values()):
+        raise ValueError(f"every and {next(name for name, given in excluded.items() if given)} exclude each other")
     knowledge = known_faults.Knowledge.load(options, names)
     order = Order(times)
     members = [None] if groups is None else _rows_by_group(groups, len(labels or []))
@@ -129,7 +130,7 @@ def prepare(
         data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
         if options.every is not None:
             rows, stamps, data = regular_grid.add_missing_rows(rows, stamps, data)
-        accuracy = _at_rows(sd, rows)
+        accuracy = sd if sd is None or rows is None else sd[rows]
         ratio = None if accuracy is None else noise_ratio(accuracy) ** 2
         find = partial(_find_known, knowledge, data, stamps, rows, options, names, label)
         joint = _explain_jointly(data, stamps, named, options, names, ratio, find)
@@ -166,15 +167,14 @@ def _prepare_one(
     others: ExplainedByOthers | None = None,
 ) -> PreparedSeries:
     which = f" (series {label})" if label else ""
-    if not np.isfinite(values).any():
-        missing = np.isnan(values).all()
-        reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
-        raise ValueError(f"{reason}{which}")
+    _check_measured(values, which)
     unit, gaps = gaps_of(times)
     values, aside = (values, None) if known_before is None else known_before
     usable = values if aside is None else aside.usable(values)
     modelled, measured = _on_model_scale(usable, options, others)
-    plain = measured if exog is None else measured - exogenous.first_share(measured, exog)
+    plain = measured
+    if exog is not None:
+        plain = measured - exogenous.first_share(measured, exog)
     choice = None
     if named is None:
         choice, named = _select_model(plain, unit if options.dated else None, gaps, which)
@@ -228,14 +228,21 @@ def _prepare_one(
         options=options,
         named=named,
         explained=part,
+        known=aside,
         modelled=modelled,
         ratio=ratio,
         known_forecast=None if others is None else others.forecast,
-        known=aside,
     )
     if prepared.is_retrospective:
         prepared.method = retrospective.RETROSPECTIVE
     return prepared
+
+
+def _check_measured(values: np.ndarray, which: str) -> None:
+    if not np.isfinite(values).any():
+        missing = np.isnan(values).all()
+        reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
+        raise ValueError(f"{reason}{which}")
 
 
 def _on_model_scale(
@@ -257,17 +264,10 @@ def _find_known(
     names: list[str],
     label: str,
     columns: list[int],
-) -> Any:
+) -> tuple[np.ndarray, known_faults.KnownFaults] | None:
     """Find what is known of some columns of a series."""
     block = data[:, columns[0] : columns[-1] + 1]
     return known_faults.find(knowledge, block, stamps, rows, options, [names[j] for j in columns], label)
-
-
-def _at_rows(array: np.ndarray | None, rows: np.ndarray | None) -> np.ndarray | None:
-    """Select the rows of a series, (T,); NaN for rows that are not in the input."""
-    if array is None or rows is None:
-        return array
-    return np.where(rows == regular_grid.ADDED_ROW, np.nan, array[rows])
 
 
 def _explain_jointly(
@@ -277,7 +277,7 @@ def _explain_jointly(
     options: Options,
     names: list[str],
     ratio: np.ndarray | None,
-    find: Callable[[list[int]], Any],
+    find: Callable[[list[int]], tuple[np.ndarray, known_faults.KnownFaults] | None],
 ) -> dict[int, ExplainedByOthers]:
     """Compute what the columns of `together` explain of each other, for one series."""
     columns = together_columns(options.together, names)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from wolf.cleaning.quality_flags import FAULT_NAMES, AlarmState, anomaly_scores,
 from wolf.cleaning.regular_grid import unfilled_rows
 from wolf.cleaning.result import CleanedSeries, FittedSeries, SeriesForecast
 from wolf.cleaning.sampling import steps_on_grid
-from wolf.cleaning.scales import is_signed
+from wolf.cleaning.scales import LIMITS, is_signed
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.registry import KF
 from wolf.interfaces import Filter
@@ -39,10 +40,10 @@ class PreparedSeries(FittedSeries):
         options: how to clean.
         named: the model before its variances and times are known.
         explained: what exogenous variables and other columns explain; None without any.
-        known_forecast: of the column by itself, where other columns explain a part of it.
-        modelled: the values on the scale of the model, (T, M).
-        ratio: variance of the noise of each row over the model's, (T,), where rows have their own accuracy.
         known: faults and events that are known before the search; None without any.
+        known_forecast: of the column by itself, where other columns explain a part of it.
+        modelled: the values on the scale of the model, without known faults, (T, M).
+        ratio: variance of the noise of each row over the model's, (T,), where rows have their own accuracy.
         alarm: last alarm of a causal run in the pieces so far.
         done_rows: number of rows in the pieces so far.
         fault_codes: indices into `fault_search.FAULTS` of the rows in the pieces so far.
@@ -64,8 +65,13 @@ class PreparedSeries(FittedSeries):
 
     @property
     def unexplained(self) -> np.ndarray:
-        """Measurements on the scale of the model, without known faults and what is explained, (T, M)."""
+        """Measurements on the scale of the model, without what exogenous variables explain, (T, M)."""
         return self.modelled if self.explained is None else self.modelled - self.explained.share
+
+    @cached_property
+    def _on_model_scale(self) -> np.ndarray:
+        """All measurements on the scale of the model, without the steps at calibrations, (T, M)."""
+        return self.options.scale.to_model(self.values if self.known is None else self.values - self.known.steps)
 
     @property
     def is_retrospective(self) -> bool:
@@ -164,36 +170,32 @@ class PreparedSeries(FittedSeries):
             arrays["mean"] = arrays["mean"] + part.share
             variance = variance + part.variance
             prediction_half = np.sqrt(prediction_half**2 + factor**2 * part.variance)
-        half, mean, scale = factor * np.sqrt(variance), arrays["mean"], self.options.scale
-        limits = {"lower": mean - half, "upper": mean + half}
-        limits |= {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
-        if not scale.is_identity:
-            arrays = scale.to_data(arrays | limits, is_signed(self.values))
+        half = factor * np.sqrt(variance)
         rows = slice(self.done_rows, self.done_rows + len(half))
         self.fault_codes[rows] = arrays["fault"]
         arrays["fault"] = np.array(FAULT_NAMES)[arrays["fault"]]
         if self.known is not None:
             self.known.apply(arrays, self.done_rows)
             self.fault_codes[rows][arrays["fault"] != "shift"] = 0
-        readings, mean = (self.values[rows], arrays["mean"]) if scale.is_identity else (self.modelled[rows], mean)
-        self._flag(arrays, anomaly_scores(readings, mean, prediction_half, arrays["outlier"], arrays["fault"]), rows)
+        mean = arrays["mean"]
+        self._flag(arrays, prediction_half, rows)
         self.num_outliers += int(arrays["outlier"].sum())
         self.num_weights += arrays["outlier"].size
         self.done_rows += len(half)
         on_progress(len(half))
-        if scale.is_identity:
-            mean = arrays["mean"]
-            arrays |= {"lower": mean - half, "upper": mean + half}
-            arrays |= {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
-        elif self.known is not None:
-            arrays |= {name: arrays[name] + self.known.steps[rows] for name in limits}
+        arrays |= {"lower": mean - half, "upper": mean + half}
+        arrays |= {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+        arrays = self.options.scale.to_data(arrays, is_signed(self.values))
+        if self.known is not None:
+            arrays |= {name: arrays[name] + self.known.steps[rows] for name in LIMITS}
         return arrays
 
-    def _flag(self, arrays: dict[str, np.ndarray], scores: np.ndarray, rows: slice) -> None:
+    def _flag(self, arrays: dict[str, np.ndarray], prediction_half: np.ndarray, rows: slice) -> None:
         """Add the anomaly scores and QARTOD flags to a piece."""
-        values, outlier, fault = self.values[rows], arrays["outlier"], arrays["fault"]
+        outlier, fault = arrays["outlier"], arrays["fault"]
         suspect = None if self.known is None else self.known.suspect[rows]
-        arrays["qartod"] = qartod_flags(values, outlier, arrays["weight"], fault, suspect)
+        arrays["qartod"] = qartod_flags(self.values[rows], outlier, arrays["weight"], fault, suspect)
+        scores = anomaly_scores(self._on_model_scale[rows], arrays["mean"], prediction_half, outlier, fault)
         if self.options.causal:
             scores, self.alarm = decay(scores, outlier, self.alarm)
         arrays["anomaly_score"] = scores

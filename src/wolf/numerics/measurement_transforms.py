@@ -48,7 +48,7 @@ class MeasurementTransform(NamedTuple):
     upper: float = np.inf
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """MeasurementTransform measurements.
+        """Transform measurements.
 
         A value beyond a bound becomes infinite, which is an outlier. A value on a bound whose transform is infinite is
         moved inside by half of the smallest distance of the others.
@@ -73,7 +73,7 @@ class MeasurementTransform(NamedTuple):
         return np.where(beyond == 0.0, transformed, beyond)
 
     def undo(self, transformed: np.ndarray) -> np.ndarray:
-        """MeasurementTransform values, such as limits of intervals, back to the scale of the measurements."""
+        """Transform values, such as limits of intervals, back to the scale of the measurements."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.clip(self.inverse(np.asarray(transformed, np.float64)), self.lower, self.upper)
 
