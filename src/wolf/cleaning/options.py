@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from wolf import validation
 from wolf.cleaning import durations, rules
-from wolf.cleaning.scales import Scale, read_scale
+from wolf.cleaning.scales import SeriesScale, read_scale
 from wolf.statespace import LinearModel
 
 MAX_FORECAST_STEPS = 1_000_000  # a forecast is held in memory as a whole before it is written
@@ -138,7 +138,7 @@ class Options:
             raise ValueError("correction and causal exclude each other: a correction uses later readings")
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> SeriesScale:
         """Scale on which values are modelled."""
         return read_scale(self.transform, self.angle)
 
