@@ -5,15 +5,16 @@
     python benchmarks/labelled.py --folder DATA --only changepoints  # or nab
 
 `labelled_data.py` says where the files come from. An event is a run of flagged or labelled rows. A labelled event is
-found if a row of it or beside it is flagged; a flagged event is right if a row of it or beside it is labelled. Labels are
-incomplete: an unlabelled flag may be a fault that nobody marked. "by chance": labelled events that the same flags find
-when they are rolled by a random number of rows.
+found if a row of it or beside it is flagged; a flagged event is right if a row of it or beside it is labelled. Labels
+are incomplete: an unlabelled flag may be a fault that nobody marked. "by chance": labelled events that the same flags
+find when they are rolled by a random number of rows.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -31,11 +32,11 @@ MAD = 1.4826
 Answer = tuple[pd.DataFrame, pd.DataFrame | None]  # flags, and cleaned values
 
 
-def by_wolf(raw: pd.DataFrame) -> Answer:
+def by_wolf(raw: pd.DataFrame, **options: float) -> Answer:
     """Clean as `wolf filter` does without any option."""
     import wolf
 
-    out = wolf.filter_frame(raw, values=list(raw.columns))
+    out = wolf.filter_frame(raw, values=list(raw.columns), **options)
     flags = pd.DataFrame({name: out[f"{name}_outlier"].to_numpy(bool) for name in raw}, raw.index)
     return flags, pd.DataFrame({name: out[f"{name}_cleaned"].to_numpy(float) for name in raw}, raw.index)
 
@@ -106,6 +107,7 @@ def pyod_flags(values: pd.Series) -> np.ndarray:
 
 METHODS: dict[str, Callable[[pd.DataFrame], Answer]] = {
     "WoLF": by_wolf,
+    "WoLF, false_alarms=0": partial(by_wolf, false_alarms=0.0),
     "running median of 25": each_column(median_flags),
     "Hampel's filter of 49": each_column(hampel_flags),
     "robust STL": each_column(stl_flags),

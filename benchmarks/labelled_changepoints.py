@@ -1,7 +1,8 @@
-"""Scores of `wolf.changepoints(ys)` on the Turing change point data set (van den Burg & Williams 2020, arXiv 2003.06222).
+"""Scores of `wolf.changepoints(ys)` on the Turing change point data set.
 
-F1 counts a change as right within 5 steps of one that somebody marked, with the recall of each annotator on average; the
-cover is that of the segments of each annotator by the segments found, on average.
+Measures of van den Burg & Williams (2020, arXiv 2003.06222): F1 counts a change as right within 5 steps of one that
+somebody marked, with the recall of each annotator on average; the cover is that of the segments of each annotator by
+the segments found, on average.
 """
 
 from itertools import pairwise

@@ -2,9 +2,9 @@
 
 Files are read from a folder, as text or compressed by gzip (`.csv.gz`):
 
-- `logan-river/`: Logan River Observatory, Utah; files of LRO_data in github.com/AmberSJones/pyhydroqc (BSD-3). `X` is raw,
-  `X_cor` corrected by technicians, `X_qual` a label code. Jones, Jones & Horsburgh (2022), Environmental Modelling &
-  Software.
+- `logan-river/`: Logan River Observatory, Utah; files of LRO_data in github.com/AmberSJones/pyhydroqc (BSD-3). `X` is
+  raw, `X_cor` corrected by technicians, `X_qual` a label code. Jones, Jones & Horsburgh (2022), Environmental Modelling
+  & Software.
 - `oddwater/pioneer.csv`: Pioneer River, Queensland; data_pioneer_anom of github.com/pridiltal/oddwater (GPL-3) as CSV.
   Talagala et al. (2019), Water Resources Research.
 - `nab/`: github.com/numenta/NAB (MIT), files of `data/` and `labels/combined_windows.json` as `windows.json`.
@@ -22,7 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-DEVELOPMENT = ("logan-river/MainStreet2019", "logan-river/FranklinBasin2014", "logan-river/MainStreet2020", "oddwater/pioneer")
+DEVELOPMENT = (
+    "logan-river/MainStreet2019",
+    "logan-river/FranklinBasin2014",
+    "logan-river/MainStreet2020",
+    "oddwater/pioneer",
+)
 JUDGING = ("logan-river/TonyGrove2019", "logan-river/TonyGrove2020", "logan-river/FranklinBasin2020")
 # Nominal accuracies of the sensors, for errors of cleaned values and good readings that were changed.
 ACCURACIES = {"temp": 0.1, "cond": 2.0, "ph": 0.1, "do": 0.2, "Level": 0.05, "Cond": 2.0, "Tur": 2.0}
@@ -39,7 +44,16 @@ NAB_JUDGING = (
     "artificialNoAnomaly/art_daily_small_noise.csv",
     "artificialNoAnomaly/art_noisy.csv",
 )
-CHANGEPOINTS_JUDGING = ("bank", "businv", "co2_canada", "gdp_argentina", "jfk_passengers", "ozone", "rail_lines", "usd_isk")
+CHANGEPOINTS_JUDGING = (
+    "bank",
+    "businv",
+    "co2_canada",
+    "gdp_argentina",
+    "jfk_passengers",
+    "ozone",
+    "rail_lines",
+    "usd_isk",
+)
 CHECKSUMS = {  # first 16 digits of the SHA-256 of the text that the tables of docs/labelled.md were made from
     "logan-river/FranklinBasin2014": "79c2e3604a038e97",
     "logan-river/FranklinBasin2020": "61d4bf19474b4ef2",

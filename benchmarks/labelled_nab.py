@@ -1,8 +1,8 @@
 """Scores of alarms on the Numenta Anomaly Benchmark, by its published rule (Lavin & Ahmad 2015, arXiv 1510.03336).
 
-The first alarm in a labelled window scores up to 1, the earlier the more; a missed window costs 1; an alarm outside of all
-windows costs up to 0.11, the less the closer it follows a window. Rows of the probationary period (15 % of a file, at most
-750) count for nothing. Totals are scaled so that 0 is a detector without alarms, and 100 a perfect one.
+The first alarm in a labelled window scores up to 1, the earlier the more; a missed window costs 1; an alarm outside of
+all windows costs up to 0.11, the less the closer it follows a window. Rows of the probationary period (15 % of a file,
+at most 750) count for nothing. Totals are scaled so that 0 is a detector without alarms, and 100 a perfect one.
 """
 
 from pathlib import Path
@@ -93,7 +93,9 @@ def judge(folder: Path, judging: bool) -> None:
                 own[profile] += file_score(alarms, windows, profile)
     lines = {
         rule: {
-            profile: 100 * (total + MISS_WEIGHTS[profile] * windows_in_all) / ((1 + MISS_WEIGHTS[profile]) * windows_in_all)
+            profile: 100
+            * (total + MISS_WEIGHTS[profile] * windows_in_all)
+            / ((1 + MISS_WEIGHTS[profile]) * windows_in_all)
             for profile, total in own.items()
         }
         | {"alarms": counts[rule]}

@@ -72,6 +72,8 @@ def filter_frame(
     - `patience`: number of consecutive consistent rejections after which a causal filter accepts a jump, as a duration
       ("2h") or a number of rows.
     - `max_fault_length`: longest fault, as a duration ("2h") or a number of rows; a longer deviation is a shift.
+    - `false_alarms`: expected false incidents per 10,000 measurements of a series of at least 5,000 rows, from the tail
+      of its own fault statistic. Default: 1; 0 for the thresholds of the model.
 
     Returns:
         The frame with its rows, index and columns unchanged, followed by `mean` with `lower` and `upper` (interval of

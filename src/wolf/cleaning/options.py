@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 from wolf import validation
 from wolf.cleaning import durations
+from wolf.diagnostics.faults.false_alarms import DEFAULT_FALSE_ALARMS
 from wolf.statespace import LinearModel
 
 MAX_FORECAST_STEPS = 1_000_000  # a forecast is held in memory as a whole before it is written
@@ -32,6 +33,7 @@ class CleaningOptions(TypedDict, total=False):
     causal: bool
     patience: str | float | None
     max_fault_length: str | float | None
+    false_alarms: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +56,9 @@ class Options:
             ("2h") or a number of rows.
         max_fault_length: longest fault of a retrospective search, as a duration ("2h") or a number of rows; a longer
             deviation is a shift of the level. Default: 30 rows, at most a twentieth of the series.
+        false_alarms: expected false incidents per 10,000 readings of a retrospective search, from which the detection
+            level of a series of at least 5,000 rows is calibrated (`wolf.diagnostics.faults.false_alarms`); 0 for the
+            thresholds of the model.
         dated: whether times are seconds of a clock, so that days and weeks have a meaning.
         origin: Unix time in seconds at which such times are 0.
     """
@@ -69,6 +74,7 @@ class Options:
     causal: bool = False
     patience: str | float | None = None
     max_fault_length: str | float | None = None
+    false_alarms: float = DEFAULT_FALSE_ALARMS
     dated: bool = False
     origin: float = 0.0
 
@@ -83,6 +89,7 @@ class Options:
             )
         durations.check("patience", self.patience, min_rows=MIN_PATIENCE_ROWS)
         durations.check("max_fault_length", self.max_fault_length)
+        validation.not_negative("false_alarms", validation.known_number("false_alarms", self.false_alarms))
         if isinstance(self.forecast, int) and self.forecast > MAX_FORECAST_STEPS:
             raise ValueError(f"a forecast has at most {MAX_FORECAST_STEPS:,} steps; got {self.forecast:,}")
         validation.integer("forecast", self.forecast)

@@ -104,13 +104,15 @@ class PreparedSeries(FittedSeries):
             self.options.level,
             self.options.diagnostics,
             others=self._runners_up(),
+            false_alarms=self.options.false_alarms,
         )
         if steps is not None:
             arrays = {name: array[steps] for name, array in arrays.items()}
         forecasts = [
             runs.forecast_series(build, KF(), final, self.times, self.unit, count, self.options, column_factor)
-            for build, final, column_factor in ends
+            for build, final, column_factor, _ in ends
         ]
+        self.borderline, self.detection = arrays.pop("borderline"), tuple(detection for *_, detection in ends)
         self.forecast = runs.join_forecasts(forecasts)
         for first in range(0, count, PIECE_ROWS):
             piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
