@@ -121,7 +121,10 @@ def prepare(
             block = data[:, columns[0] : columns[-1] + 1]
             regressors = exog if exog is None or rows is None else exog[rows]
             try:
-                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors)
+                series = _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors)
+                if len(blocks) > 1 and series.is_retrospective:
+                    series.witnesses = np.delete(data, columns, axis=1)
+                yield series
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):
                     raise

@@ -33,6 +33,7 @@ class PreparedSeries(FittedSeries):
         options: how to clean.
         named: the model before its variances and times are known.
         explained: what exogenous variables explain; None without any.
+        witnesses: other columns of the table at the same rows, (T, K); None without any.
         done_rows: number of rows in the pieces so far.
         fault_codes: indices into `fault_search.FAULTS` of the rows in the pieces so far.
     """
@@ -43,6 +44,7 @@ class PreparedSeries(FittedSeries):
     options: Options
     named: Named
     explained: Explained | None = None
+    witnesses: np.ndarray | None = None
     done_rows: int = 0
     fault_codes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
 
@@ -90,11 +92,14 @@ class PreparedSeries(FittedSeries):
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
         count = len(self.values)
         assert isinstance(self.named, Sum)  # as `is_retrospective` checked
-        values, gaps = self.unexplained, self.gaps
+        values, gaps, witnesses = self.unexplained, self.gaps, self.witnesses
         steps = steps_on_grid(gaps)
         if steps is not None:  # a missing row takes less time than steps of different lengths
             values, gaps = np.full((int(steps[-1]) + 1, values.shape[1]), np.nan), None
             values[steps] = self.unexplained
+            if witnesses is not None:
+                witnesses = np.full((len(values), witnesses.shape[1]), np.nan)
+                witnesses[steps] = self.witnesses
         arrays, ends = runs.filter_retrospectively(
             self.named,
             self.parameters,
@@ -105,6 +110,7 @@ class PreparedSeries(FittedSeries):
             self.options.diagnostics,
             others=self._runners_up(),
             false_alarms=self.options.false_alarms,
+            witnesses=witnesses,
         )
         if steps is not None:
             arrays = {name: array[steps] for name, array in arrays.items()}

@@ -83,6 +83,7 @@ def judge(
     ratio: np.ndarray | float = 1.0,
     others: Sequence[Build] = (),
     false_alarms: float = DEFAULT_FALSE_ALARMS,
+    witnesses: np.ndarray | None = None,
 ) -> RetrospectiveSeries:
     """Find the faults of a series, smooth the rest, and compute calibrated prediction intervals.
 
@@ -95,6 +96,7 @@ def judge(
         ratio: variance of each measurement over the model's, (T,), if known.
         others: models that may impute long gaps, as `build`.
         false_alarms: expected false incidents per 10,000 readings.
+        witnesses: other columns of the table at the same rows, (T, K).
     """
     excessive = np.abs(values) > MAX_READING
     plain = without_codes(values)
@@ -102,7 +104,7 @@ def judge(
     search = FaultSearch(build, np.where(excessive, np.nan, plain), gaps, longest, ratio)
     search.search()
     search.find_dropouts()
-    detection, borderline = reinstate_ordinary_runs(search, false_alarms)
+    detection, borderline = reinstate_ordinary_runs(search, false_alarms, witnesses)
     first_pass = search.run_pass()
     offset_var = search.correct_offsets(first_pass)
     weight, noise = _huber_weights(

@@ -183,6 +183,7 @@ def filter_retrospectively(
     ratio: np.ndarray | float = 1.0,
     others: Sequence[tuple[Sum, dict[str, float]]] = (),
     false_alarms: float = DEFAULT_FALSE_ALARMS,
+    witnesses: np.ndarray | None = None,
 ) -> tuple[dict[str, np.ndarray], list[tuple[Build, GaussianState, float, DetectionLevel]]]:
     """Judge each column of a series as a whole.
 
@@ -197,6 +198,7 @@ def filter_retrospectively(
         ratio: variance of each row's measurements over the model's, (T,), if known.
         others: models that may impute long gaps, with their variances.
         false_alarms: expected false incidents per 10,000 readings.
+        witnesses: other columns of the table at the same rows, (T, K).
 
     Returns:
         The arrays of `filter_whole`, with half the width of the prediction interval and fault codes; and for each
@@ -206,7 +208,8 @@ def filter_retrospectively(
     builds = [_column_build(named, parameters, column) for column in values.T]
     judged = [
         retrospective.judge(
-            build, column, gaps, longest, level, ratio, [_column_build(*each, column) for each in others], false_alarms
+            *(build, column, gaps, longest, level, ratio, [_column_build(*each, column) for each in others]),
+            *(false_alarms, witnesses),
         )
         for build, column in zip(builds, values.T, strict=True)
     ]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wolf.diagnostics.faults import false_alarms
+from wolf.diagnostics.faults import false_alarms, witnesses
 from wolf.diagnostics.faults.boundaries import MOSTLY
 from wolf.diagnostics.faults.false_alarms import DetectionLevel
+from wolf.diagnostics.faults.sentinel_values import without_codes
 from wolf.diagnostics.faults.step_scan import ECHO_ROWS
 from wolf.numerics.runs import counts_in, run_ends
 
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 NUM_GROUPS = 8  # passes over a series, each with candidates that are far from each other
 
 
-def reinstate_ordinary_runs(search: "FaultSearch", expected: float) -> tuple[DetectionLevel, np.ndarray]:
+def reinstate_ordinary_runs(
+    search: "FaultSearch", expected: float, others: np.ndarray | None = None
+) -> tuple[DetectionLevel, np.ndarray]:
     """Reinstate the candidates of a search that the series would exceed by itself.
 
     Args:
         search: finished search; its mask is changed.
         expected: false incidents per 10,000 readings; 0 to keep all candidates.
+        others: other columns of the table at the same rows, (T, K), which tell weather from a faulty sensor.
 
     Returns:
         The level, and the rows of the reinstated candidates, (T,).
@@ -40,6 +44,9 @@ def reinstate_ordinary_runs(search: "FaultSearch", expected: float) -> tuple[Det
         return detection, borderline
     groups = false_alarms.separate_groups(firsts, stops, ECHO_ROWS, NUM_GROUPS)
     deviations = search.values - search.offset - search.run_pass().mean
+    active = np.zeros(len(candidates))
+    for column in [] if others is None else others.T:
+        np.maximum(active, witnesses.activity(without_codes(column)), out=active)
     drifts = counts_in(search.drifts, firsts, stops) > MOSTLY * (stops - firsts)
     for group in range(int(groups.max()) + 1):
         members = np.flatnonzero(groups == group)
@@ -50,6 +57,7 @@ def reinstate_ordinary_runs(search: "FaultSearch", expected: float) -> tuple[Det
         for i in members.tolist():
             rows = slice(firsts[i], stops[i])
             size = false_alarms.strongest_within(statistics, search.shape, int(firsts[i]), int(stops[i]))
+            size *= witnesses.weather_factor(active, int(firsts[i]), int(stops[i]))
             abrupt = drifts[i] or false_alarms.is_abrupt(deviations[rows])
             borderline[rows] = size < detection.level or not abrupt
     borderline &= candidates
