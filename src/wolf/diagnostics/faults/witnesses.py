@@ -1,8 +1,8 @@
 """Other columns as witnesses: what several sensors show at the same time is weather, not the fault of one.
 
 How much a column moves is its bridging residual: the distance of L readings from the line through the readings before
-and after them, relative to the 95 % quantile of that length in the whole column. Beside quiet columns a deviation is the
-fault of one sensor; beside moderately active ones it is more often the weather; beside gross activity the whole
+and after them, relative to the 95 % quantile of that length in the whole column. Beside quiet columns a deviation is
+the fault of one sensor; beside moderately active ones it is more often the weather; beside gross activity the whole
 instrument failed.
 """
 
