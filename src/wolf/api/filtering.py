@@ -69,7 +69,7 @@ def filter(
         >>> out.outliers.tolist()
         [False, False, True, False, False]
     """
-    intervals = read_calibration(calibrate)
+    intervals = None if calibrate is None else read_calibration(calibrate)
     options = RunOptions(dtype, update_first, save, backend)
     cacheable = inputs is None and key is None
     ready = prepared.find(model, method, options) if cacheable else None
@@ -85,7 +85,7 @@ def filter(
             prepared.keep(model, method, options, ready)
     out = _filter(ready, array, us, key)
     out = out if intervals is None else out.calibrate(intervals)
-    index = index_of(ys)
+    index = None if isinstance(ys, np.ndarray | list) else index_of(ys)
     return out if index is None else dataclasses.replace(out, index=index, columns=columns_of(ys))
 
 
@@ -240,7 +240,7 @@ def _filter(
 ) -> Filtered:
     """Run one series whose arguments are validated."""
     options = ready.options
-    data = (to_dtype(ys, options.dtype), to_dtype(us, options.dtype))
+    data = (to_dtype(ys, options.dtype), None if us is None else to_dtype(us, options.dtype))
     final, saved = ready.run(*data, key, state, u_before)
     if isinstance(options.save, str):
         saved = mark_missing(saved, ys)

@@ -16,8 +16,9 @@ from wolf.engine import jump_backdating, loo_reweighting
 from wolf.engine.smoother import run_sampler
 from wolf.execution import smoothing, validate
 from wolf.execution.backend_selection import Reason, compile_backward
+from wolf.execution.padding import pad, pad_steps
 from wolf.execution.smoothing import SmootherTask
-from wolf.execution.xla_batching import bounded, pad, pad_steps
+from wolf.execution.xla_batching import bounded
 from wolf.inference.filters import GaussianFilter
 from wolf.interfaces import Key, Save
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy

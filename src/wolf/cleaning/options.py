@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, TypedDict
 
 from wolf import validation
-from wolf.cleaning import durations
+from wolf.cleaning import durations, rules
 from wolf.diagnostics.faults.false_alarms import DEFAULT_FALSE_ALARMS
 from wolf.statespace import LinearModel
 
@@ -19,6 +19,7 @@ MAX_FORECAST_STEPS = 1_000_000  # a forecast is held in memory as a whole before
 AUTO = "auto"  # model name that selects a model from the data
 MIN_PATIENCE_ROWS = 2  # a single rejected measurement is always consistent with itself
 DEFAULT_LEVEL = 0.95  # probability of the intervals
+CORRECTIONS = ("offset", "drift")  # of the readings before a calibration
 
 
 class CleaningOptions(TypedDict, total=False):
@@ -34,6 +35,12 @@ class CleaningOptions(TypedDict, total=False):
     patience: str | float | None
     max_fault_length: str | float | None
     false_alarms: float
+    rules: Any
+    labels: Any
+    maintenance: Any
+    correction: str | None
+    every: str | float | None
+    max_gap: str | float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +66,15 @@ class Options:
         false_alarms: expected false incidents per 10,000 readings of a retrospective search, from which the detection
             level of a series of at least 5,000 rows is calibrated (`wolf.diagnostics.faults.false_alarms`); 0 for the
             thresholds of the model.
+        rules: limits of the readings, by column (`wolf.cleaning.rules`), or a TOML file with a table `rules`.
+        labels: readings labelled by hand as `fault` or `good` (`wolf.cleaning.time_intervals`).
+        maintenance: known events, such as calibrations, which are no faults (`wolf.cleaning.maintenance`).
+        correction: "offset" or "drift" to correct the readings before each calibration.
+        every: step of a regular grid for the output, as a duration ("15min") or a number of steps.
+        max_gap: longest gap that `cleaned` fills, as a duration or a number of rows.
         dated: whether times are seconds of a clock, so that days and weeks have a meaning.
         origin: Unix time in seconds at which such times are 0.
+        zone: time zone of dates without one in the files of labels and maintenance.
     """
 
     model: str | LinearModel = AUTO
@@ -75,8 +89,15 @@ class Options:
     patience: str | float | None = None
     max_fault_length: str | float | None = None
     false_alarms: float = DEFAULT_FALSE_ALARMS
+    rules: Any = None
+    labels: Any = None
+    maintenance: Any = None
+    correction: str | None = None
+    every: str | float | None = None
+    max_gap: str | float | None = None
     dated: bool = False
     origin: float = 0.0
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without the data."""
@@ -88,8 +109,11 @@ class Options:
                 "causal and smooth exclude each other: causal uses the past of each row, smooth the whole series"
             )
         durations.check("patience", self.patience, min_rows=MIN_PATIENCE_ROWS)
-        durations.check("max_fault_length", self.max_fault_length)
         validation.not_negative("false_alarms", validation.known_number("false_alarms", self.false_alarms))
+        for name in ("max_fault_length", "every", "max_gap"):
+            durations.check(name, getattr(self, name))
+        rules.parse(self.rules)
+        self._check_correction()
         if isinstance(self.forecast, int) and self.forecast > MAX_FORECAST_STEPS:
             raise ValueError(f"a forecast has at most {MAX_FORECAST_STEPS:,} steps; got {self.forecast:,}")
         validation.integer("forecast", self.forecast)
@@ -98,6 +122,13 @@ class Options:
                 f"model must be a name, such as 'local-level', a file, or a linear model; "
                 f"got {validation.short_repr(self.model)}"
             )
+
+    def _check_correction(self) -> None:
+        """Check the correction of calibrated readings."""
+        if self.correction is not None and self.correction not in CORRECTIONS:
+            raise ValueError(f"correction must be one of {', '.join(CORRECTIONS)}; got {self.correction!r}")
+        if self.correction is not None and self.maintenance is None:
+            raise ValueError("correction needs the times of calibrations: give them as maintenance")
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any], **more: Any) -> "Options":

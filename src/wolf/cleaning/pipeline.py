@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning import durations, exogenous, retrospective, runs
+from wolf.cleaning import durations, exogenous, known_faults, regular_grid, retrospective, runs
 from wolf.cleaning.options import AUTO, MIN_PATIENCE_ROWS, Options
 from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.result import CleanedSeries
@@ -111,17 +111,23 @@ def prepare(
         _known_parameters(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
     blocks = column_blocks(options, names)
+    if options.every is not None and (exog is not None or options.forecast):
+        raise ValueError(f"every and {'exog' if exog is not None else 'forecast'} exclude each other")
+    knowledge = known_faults.Knowledge.load(options, names)
     order = Order(times)
     members = [None] if groups is None else _rows_by_group(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
         rows = order(rows)
         data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
+        if options.every is not None:
+            rows, stamps, data = regular_grid.add_missing_rows(rows, stamps, data)
         for columns in blocks:
             title = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             block = data[:, columns[0] : columns[-1] + 1]
             regressors = exog if exog is None or rows is None else exog[rows]
             try:
-                series = _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors)
+                known = known_faults.find(knowledge, block, stamps, rows, options, [names[j] for j in columns], label)
+                series = _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors, known)
                 if len(blocks) > 1 and series.is_retrospective:
                     series.witnesses = np.delete(data, columns, axis=1)
                 yield series
@@ -141,6 +147,7 @@ def _prepare_one(
     named: Named | None,
     options: Options,
     exog: np.ndarray | None = None,
+    known_before: tuple[np.ndarray, known_faults.KnownFaults] | None = None,
 ) -> PreparedSeries:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
@@ -148,7 +155,9 @@ def _prepare_one(
         reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
         raise ValueError(f"{reason}{which}")
     unit, gaps = gaps_of(times)
-    plain = sentinel_values.without_codes(values)  # -999 and the like must not affect the model and its noise
+    values, aside = (values, None) if known_before is None else known_before
+    usable = values if aside is None else aside.usable(values)
+    plain = sentinel_values.without_codes(usable)  # -999 and the like must not affect the model and its noise
     measured = plain
     if exog is not None:
         plain = measured - exogenous.first_share(measured, exog)
@@ -204,6 +213,7 @@ def _prepare_one(
         options=options,
         named=named,
         explained=part,
+        known=aside,
     )
     if prepared.is_retrospective:
         prepared.method = retrospective.RETROSPECTIVE

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from wolf.beliefs.density import deviations
 from wolf.cleaning import durations, retrospective, runs
 from wolf.cleaning.exogenous import Explained
 from wolf.cleaning.options import Options
+from wolf.cleaning.quality_flags import FAULT_NAMES, AlarmState, anomaly_scores, decay, qartod_flags
+from wolf.cleaning.regular_grid import unfilled_rows
 from wolf.cleaning.result import CleanedSeries, FittedSeries
 from wolf.cleaning.sampling import steps_on_grid
 from wolf.inference.filters import GaussianFilter
@@ -17,6 +19,9 @@ from wolf.inference.registry import KF
 from wolf.interfaces import Filter
 from wolf.models.registry import Named, parse
 from wolf.models.structural import Sum
+
+if TYPE_CHECKING:
+    from wolf.cleaning.known_faults import KnownFaults
 
 PIECE_ROWS = 65_536  # rows of one piece of the results
 NUM_RUNNERS_UP = 3  # models next to the selected one that may impute gaps
@@ -34,6 +39,8 @@ class PreparedSeries(FittedSeries):
         named: the model before its variances and times are known.
         explained: what exogenous variables explain; None without any.
         witnesses: other columns of the table at the same rows, (T, K); None without any.
+        known: faults and events that are known before the search; None without any.
+        alarm: last alarm of a causal run in the pieces so far.
         done_rows: number of rows in the pieces so far.
         fault_codes: indices into `fault_search.FAULTS` of the rows in the pieces so far.
     """
@@ -45,13 +52,16 @@ class PreparedSeries(FittedSeries):
     named: Named
     explained: Explained | None = None
     witnesses: np.ndarray | None = None
+    known: "KnownFaults | None" = None
+    alarm: AlarmState = dataclasses.field(default_factory=AlarmState)
     done_rows: int = 0
     fault_codes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
 
     @property
     def unexplained(self) -> np.ndarray:
-        """Measurements without what exogenous variables explain, (T, M)."""
-        return self.values if self.explained is None else self.values - self.explained.share
+        """Measurements without known faults and what exogenous variables explain, (T, M)."""
+        usable = self.values if self.known is None else self.known.usable(self.values)
+        return usable if self.explained is None else usable - self.explained.share
 
     @property
     def is_retrospective(self) -> bool:
@@ -70,6 +80,7 @@ class PreparedSeries(FittedSeries):
             on_progress: called with the number of rows of each piece.
         """
         self.num_outliers = self.num_weights = self.done_rows = 0
+        self.alarm = AlarmState()
         self.fault_codes = np.zeros(len(self.values), np.int8)
         factor, final = deviations(self.options.level), None
         if self.is_retrospective:
@@ -149,15 +160,33 @@ class PreparedSeries(FittedSeries):
             variance = variance + part.variance
             prediction_half = np.sqrt(prediction_half**2 + factor**2 * part.variance)
         half = factor * np.sqrt(variance)
+        rows = slice(self.done_rows, self.done_rows + len(half))
+        self.fault_codes[rows] = arrays["fault"]
+        arrays["fault"] = np.array(FAULT_NAMES)[arrays["fault"]]
+        if self.known is not None:
+            self.known.apply(arrays, self.done_rows)
+            self.fault_codes[rows][arrays["fault"] != "shift"] = 0
+        self._flag(arrays, prediction_half, rows)
         self.num_outliers += int(arrays["outlier"].sum())
         self.num_weights += arrays["outlier"].size
-        self.fault_codes[self.done_rows : self.done_rows + len(half)] = arrays["fault"]
         self.done_rows += len(half)
-        arrays["fault"] = np.array(retrospective.FAULTS)[arrays["fault"]]
         on_progress(len(half))
         mean = arrays["mean"]
         arrays |= {"lower": mean - half, "upper": mean + half}
         return arrays | {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+
+    def _flag(self, arrays: dict[str, np.ndarray], prediction_half: np.ndarray, rows: slice) -> None:
+        """Add the anomaly scores and QARTOD flags to a piece."""
+        values, outlier, fault = self.values[rows], arrays["outlier"], arrays["fault"]
+        suspect = None if self.known is None else self.known.suspect[rows]
+        if self.borderline is not None:
+            borderline = np.broadcast_to(self.borderline[rows, None], values.shape)
+            suspect = borderline if suspect is None else suspect | borderline
+        arrays["qartod"] = qartod_flags(values, outlier, arrays["weight"], fault, suspect)
+        scores = anomaly_scores(values, arrays["mean"], prediction_half, outlier, fault)
+        if self.options.causal:
+            scores, self.alarm = decay(scores, outlier, self.alarm)
+        arrays["anomaly_score"] = scores
 
     def clean(self, on_progress: Callable[[int], object]) -> CleanedSeries:
         """Filter the whole series.
@@ -173,7 +202,7 @@ class PreparedSeries(FittedSeries):
                     whole[name] = np.empty((len(self.values), *array.shape[1:]), array.dtype)
                 whole[name][first : first + len(array)] = array
             first += len(piece["mean"])
-        measured = np.isfinite(self.values)
+        measured = np.isfinite(self.unexplained)
         diagnostics: dict[str, Any] = {
             "standardised": _blank_missing(whole.pop("standardised", None), measured),
             "nis": _blank_missing(whole.pop("nis", None), measured.any(1)),
@@ -181,7 +210,9 @@ class PreparedSeries(FittedSeries):
         }
         common: dict[str, Any] = {field.name: vars(self)[field.name] for field in dataclasses.fields(FittedSeries)}
         common["rows"] = np.arange(len(self.values)) if self.rows is None else self.rows
-        return CleanedSeries(**common, **whole, **diagnostics)
+        series = CleanedSeries(**common, **whole, **diagnostics)
+        series.unfilled = unfilled_rows(series, self.options)
+        return series
 
 
 def max_fault_rows(options: Options, unit: float, count: int) -> int:

@@ -20,7 +20,7 @@ from wolf.diagnostics.faults.sentinel_values import without_codes
 from wolf.engine import scan
 from wolf.engine.forecast import run_forecast
 from wolf.execution import validate, xla_batching
-from wolf.execution.xla_batching import pad_rows, pad_to_power_of_two
+from wolf.execution.padding import pad_rows, pad_steps, pad_to_power_of_two
 from wolf.fitting.initial_values import DYNAMICS_SHARE, OBS_SHARE
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.filters.gaussian import GaussianState
@@ -332,7 +332,7 @@ def forecast_series(
     xla_batching.bound_programs()
     with precision("float64"):
         arguments = (cast(model, "float64"), cast(method, "float64"), final)
-        states, _ = to_numpy(run_forecast(*arguments, steps=xla_batching.pad_steps(steps)))
+        states, _ = to_numpy(run_forecast(*arguments, steps=pad_steps(steps)))
     states = jax.tree.map(lambda array: array[:steps], states)
     mean, variance = project(model, states.mean, states.cov)
     gaussian = deviations(options.level)

@@ -18,7 +18,7 @@ from wolf.results import describe_method
 
 STEPS = 200
 OUTLIERS = [40, 41, 90, 150]
-COLUMNS = "mean,lower,upper,prediction_lower,prediction_upper,weight,outlier,fault,cleaned"
+COLUMNS = "mean,lower,upper,prediction_lower,prediction_upper,weight,outlier,fault,cleaned,anomaly_score,qartod"
 LEVEL = ("--model", "local-level")
 
 
@@ -234,12 +234,12 @@ def test_several_values_get_columns_each_and_a_track_shares_its_weight(folder, v
     track = invoke("filter", "two.csv", "--value", "a", "--value", "b", "--model", "wiener-velocity")
     assert track.exit_code == 0, track.output
     assert set(read("two-clean.csv")) == {
-        *("a", "b", "weight", "outlier", "fault"),
+        *("a", "b", "weight", "outlier", "fault", "anomaly_score", "qartod"),
         *(
             f"{name}_{each}"
             for name in "ab"
             for each in COLUMNS.split(",")
-            if each not in ("weight", "outlier", "fault")
+            if each not in ("weight", "outlier", "fault", "anomaly_score", "qartod")
         ),
     }
 

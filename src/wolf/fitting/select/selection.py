@@ -18,11 +18,11 @@ from wolf.fitting.select.exogenous import choose_with_exogenous
 from wolf.fitting.select.sample import SAMPLE_ROWS, pieces_of
 from wolf.fitting.select.seasonality import Season, find_seasons
 from wolf.fitting.select.summary import TIE_NATS, describe_caveats, sentence
-from wolf.models.continuous import without_zone
 from wolf.models.exogenous import read_exogenous
 from wolf.models.registry import make, parse
 from wolf.models.structural import Sum
 from wolf.numerics import calendar_months
+from wolf.numerics.dates import without_zone
 from wolf.statespace import LinearModel
 
 FEWEST = 12  # values that are needed to select a model
