@@ -46,6 +46,7 @@ def filter_frame(
     values: str | list[str] | None = None,
     by: str | None = None,
     exog: str | list[str] | None = None,
+    sd: str | None = None,
     **options: Unpack[CleaningOptions],
 ) -> Any:
     """Clean the measurements in a data frame.
@@ -58,6 +59,7 @@ def filter_frame(
         by: column that identifies the series.
         exog: columns of exogenous variables (covariates) that the measurements depend on linearly, without gaps. For a
             forecast with them, append rows of the future that have them and no measurement.
+        sd: column with the accuracy of each reading: the standard deviation of its noise is proportional to it.
         **options: how to clean; each is a field of `wolf.cleaning.Options`.
 
     Keyword options:
@@ -89,6 +91,13 @@ def filter_frame(
     - `every`: step of a regular grid whose rows are returned instead of those of the frame, as a duration ("15min")
       or a number of steps.
     - `max_gap`: longest gap that `cleaned` fills, as a duration or a number of rows; it is NaN in longer ones.
+    - `transform`: scale on which the values are modelled, so that `mean` (then the median) and all limits keep to their
+      range: "log" for positive values, "sqrt" for counts, "logit:0:100" for percentages, or two functions (forward,
+      inverse). Values outside of the range are outliers.
+    - `angle`: "degrees" or "radians" for angles, which wrap around; a limit of an interval may then be below or above
+      the range of the values.
+    - `together`: columns among `values` that are correlated, or True for all: what the others say about a column is
+      used to judge it and to fill its gaps.
 
     Returns:
         The frame with its rows, index and columns unchanged, followed by `mean` with `lower` and `upper` (interval of
@@ -109,7 +118,7 @@ def filter_frame(
     """
     unknown = [name for name in options if name not in CleaningOptions.__annotations__]
     if unknown:
-        known = ", ".join(("time", "values", "by", "exog", *CleaningOptions.__annotations__))
+        known = ", ".join(("time", "values", "by", "exog", "sd", *CleaningOptions.__annotations__))
         raise TypeError(f"filter_frame() got an unexpected keyword argument {unknown[0]!r}; expected one of {known}")
     nw = narwhals()
     try:
@@ -124,7 +133,8 @@ def filter_frame(
     regressors = read_exog(wrapped, exog, {time, by})
     if regressors is not None and options.get("forecast"):
         raise ValueError(NO_FUTURE)
-    rows = read_frame(wrapped, time, values, by, _as_list(exog))
+    accuracy = _read_sd(wrapped, sd, {time, by, *_as_list(exog)})
+    rows = read_frame(wrapped, time, values, by, [*_as_list(exog), *_as_list(sd)])
     parsed = _parse_options(options, rows)
     series = clean(
         rows.values,
@@ -134,6 +144,7 @@ def filter_frame(
         labels=rows.labels,
         names=rows.names,
         exog=regressors,
+        sd=accuracy,
         on_failure=_warn,
     )
     if parsed.every is not None:
@@ -191,6 +202,16 @@ def read_exog(wrapped: "nw.DataFrame", exog: str | list[str] | None, taken: set[
     return read_exogenous(columns, list(map(str, names))).values
 
 
+def _read_sd(wrapped: "nw.DataFrame", sd: str | None, taken: set[str | None]) -> np.ndarray | None:
+    """Read the accuracy of each row of a narwhals frame, (rows,); None without."""
+    if sd is None:
+        return None
+    _check_name("sd", sd, wrapped.columns)
+    if sd in taken or not wrapped.schema[sd].is_numeric():
+        raise ValueError(f"column {sd!r}, given as sd, must hold numbers and have no other role{TO_NUMBERS}")
+    return _numbers(wrapped.get_column(sd))
+
+
 def _as_list(names: str | list[str] | None) -> list[str]:
     return [] if names is None else list(names) if isinstance(names, list | tuple | np.ndarray) else [names]
 
@@ -226,7 +247,7 @@ def value_names(
     found = _value_names(wrapped, values, {time, by, *others})
     double = [name for name in found if name in others]
     if double:
-        raise ValueError(f"column {double[0]!r} cannot be both values and exog")
+        raise ValueError(f"column {double[0]!r} cannot be both values and exog or sd")
     return found
 
 

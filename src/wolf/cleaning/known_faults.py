@@ -40,12 +40,11 @@ class KnownFaults(NamedTuple):
         """Write what is known into the results of consecutive rows, in place.
 
         Args:
-            arrays: results: mean, weight, outlier and fault as text.
+            arrays: results: weight, outlier and fault as text.
             first: row of the first of them.
         """
         rows = slice(first, first + len(arrays["fault"]))
         fault, good = self.fault[rows], self.good[rows]
-        arrays["mean"] = arrays["mean"] + self.steps[rows]
         if arrays["outlier"].ndim == 1:
             arrays["outlier"] = (arrays["outlier"] & ~good.all(axis=1)) | fault.any(axis=1)
             arrays["weight"] = np.where(fault.any(axis=1), 0.0, arrays["weight"])

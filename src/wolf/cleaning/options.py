@@ -6,12 +6,13 @@ A new option of `wolf filter` takes three source files: a field here (in both cl
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
 from wolf import validation
 from wolf.cleaning import durations, rules
+from wolf.cleaning.scales import Scale, read_scale
 from wolf.diagnostics.faults.false_alarms import DEFAULT_FALSE_ALARMS
 from wolf.statespace import LinearModel
 
@@ -41,6 +42,9 @@ class CleaningOptions(TypedDict, total=False):
     correction: str | None
     every: str | float | None
     max_gap: str | float | None
+    transform: Any
+    angle: str | None
+    together: bool | str | Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +76,10 @@ class Options:
         correction: "offset" or "drift" to correct the readings before each calibration.
         every: step of a regular grid for the output, as a duration ("15min") or a number of steps.
         max_gap: longest gap that `cleaned` fills, as a duration or a number of rows.
+        transform: scale on which values are modelled, so that intervals keep to their range: "log", "sqrt", "logit",
+            "logit:0:100", or a pair of functions (`wolf.numerics.measurement_transforms`).
+        angle: "degrees" or "radians" of values that are angles, which wrap around.
+        together: names of value columns that are correlated, True for all: each is judged and filled by the others too.
         dated: whether times are seconds of a clock, so that days and weeks have a meaning.
         origin: Unix time in seconds at which such times are 0.
         zone: time zone of dates without one in the files of labels and maintenance.
@@ -95,6 +103,9 @@ class Options:
     correction: str | None = None
     every: str | float | None = None
     max_gap: str | float | None = None
+    transform: Any = None
+    angle: str | None = None
+    together: bool | str | Sequence[str] = False
     dated: bool = False
     origin: float = 0.0
     zone: str | None = None
@@ -102,6 +113,7 @@ class Options:
     def __post_init__(self) -> None:
         """Check what can be checked without the data."""
         validation.confidence_level(self.level)
+        read_scale(self.transform, self.angle)
         validation.boolean("smooth", self.smooth)
         validation.boolean("causal", self.causal)
         if self.causal and self.smooth:
@@ -129,6 +141,11 @@ class Options:
             raise ValueError(f"correction must be one of {', '.join(CORRECTIONS)}; got {self.correction!r}")
         if self.correction is not None and self.maintenance is None:
             raise ValueError("correction needs the times of calibrations: give them as maintenance")
+
+    @property
+    def scale(self) -> Scale:
+        """Scale on which values are modelled."""
+        return read_scale(self.transform, self.angle)
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any], **more: Any) -> "Options":

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from wolf.cleaning.exogenous import Explained
 from wolf.cleaning.options import Options
 from wolf.cleaning.quality_flags import FAULT_NAMES, AlarmState, anomaly_scores, decay, qartod_flags
 from wolf.cleaning.regular_grid import unfilled_rows
-from wolf.cleaning.result import CleanedSeries, FittedSeries
+from wolf.cleaning.result import CleanedSeries, FittedSeries, SeriesForecast
 from wolf.cleaning.sampling import steps_on_grid
+from wolf.cleaning.scales import LIMITS, is_signed
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.registry import KF
 from wolf.interfaces import Filter
@@ -37,9 +39,12 @@ class PreparedSeries(FittedSeries):
         filter: the method.
         options: how to clean.
         named: the model before its variances and times are known.
-        explained: what exogenous variables explain; None without any.
+        explained: what exogenous variables and other columns explain; None without any.
         witnesses: other columns of the table at the same rows, (T, K); None without any.
         known: faults and events that are known before the search; None without any.
+        known_forecast: of the column by itself, where other columns explain a part of it.
+        modelled: the values on the scale of the model, without known faults, (T, M).
+        ratio: variance of the noise of each row over the model's, (T,), where rows have their own accuracy.
         alarm: last alarm of a causal run in the pieces so far.
         done_rows: number of rows in the pieces so far.
         fault_codes: indices into `fault_search.FAULTS` of the rows in the pieces so far.
@@ -50,6 +55,9 @@ class PreparedSeries(FittedSeries):
     filter: Filter
     options: Options
     named: Named
+    modelled: np.ndarray
+    ratio: np.ndarray | None = None
+    known_forecast: SeriesForecast | None = None
     explained: Explained | None = None
     witnesses: np.ndarray | None = None
     known: "KnownFaults | None" = None
@@ -59,9 +67,13 @@ class PreparedSeries(FittedSeries):
 
     @property
     def unexplained(self) -> np.ndarray:
-        """Measurements without known faults and what exogenous variables explain, (T, M)."""
-        usable = self.values if self.known is None else self.known.usable(self.values)
-        return usable if self.explained is None else usable - self.explained.share
+        """Measurements on the scale of the model, without what exogenous variables explain, (T, M)."""
+        return self.modelled if self.explained is None else self.modelled - self.explained.share
+
+    @cached_property
+    def _on_model_scale(self) -> np.ndarray:
+        """All measurements on the scale of the model, without the steps at calibrations, (T, M)."""
+        return self.options.scale.to_model(self.values if self.known is None else self.values - self.known.steps)
 
     @property
     def is_retrospective(self) -> bool:
@@ -90,24 +102,30 @@ class PreparedSeries(FittedSeries):
         run = runs.filter_causal if forward else runs.filter_whole  # samples and the like are not smoothed
         obs_vars = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
         first = 0
-        for arrays, state in run(self.build, self.filter, self.unexplained, self.gaps, self.options):
+        for arrays, state in run(self.build, self.filter, self.unexplained, self.gaps, self.options, self.ratio):
             variance, final = arrays.pop("variance"), state
+            noise = obs_vars if self.ratio is None else obs_vars * self.ratio[first : first + len(variance), None]
             arrays["fault"] = faults_from_outliers(arrays["outlier"], self.values[first : first + len(variance)])
             first += len(variance)
-            yield self._finish(arrays, variance, factor, factor * np.sqrt(variance + obs_vars), on_progress)
-        self.forecast = runs.forecast_series(
+            yield self._finish(arrays, variance, factor, factor * np.sqrt(variance + noise), on_progress)
+        ahead = runs.forecast_series(
             self.build, self.filter, final, self.times, self.unit, len(self.values), self.options
         )
+        self.forecast = self.known_forecast or self.options.scale.forecast_to_data(ahead, is_signed(self.values))
 
     def _judge_whole(self, factor: float, on_progress: Callable[[int], object]) -> Iterator[dict[str, np.ndarray]]:
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
         count = len(self.values)
         assert isinstance(self.named, Sum)  # as `is_retrospective` checked
         values, gaps, witnesses = self.unexplained, self.gaps, self.witnesses
+        ratio = 1.0 if self.ratio is None else self.ratio
         steps = steps_on_grid(gaps)
         if steps is not None:  # a missing row takes less time than steps of different lengths
             values, gaps = np.full((int(steps[-1]) + 1, values.shape[1]), np.nan), None
             values[steps] = self.unexplained
+            if self.ratio is not None:
+                ratio = np.ones(len(values))
+                ratio[steps] = self.ratio
             if witnesses is not None:
                 witnesses = np.full((len(values), witnesses.shape[1]), np.nan)
                 witnesses[steps] = self.witnesses
@@ -119,6 +137,7 @@ class PreparedSeries(FittedSeries):
             max_fault_rows(self.options, self.unit, count),
             self.options.level,
             self.options.diagnostics,
+            ratio,
             others=self._runners_up(),
             false_alarms=self.options.false_alarms,
             witnesses=witnesses,
@@ -130,7 +149,8 @@ class PreparedSeries(FittedSeries):
             for build, final, column_factor, _ in ends
         ]
         self.borderline, self.detection = arrays.pop("borderline"), tuple(detection for *_, detection in ends)
-        self.forecast = runs.join_forecasts(forecasts)
+        ahead = runs.join_forecasts(forecasts)
+        self.forecast = self.known_forecast or self.options.scale.forecast_to_data(ahead, is_signed(self.values))
         for first in range(0, count, PIECE_ROWS):
             piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
             yield self._finish(piece, piece.pop("variance"), factor, piece.pop("prediction_half"), on_progress)
@@ -166,24 +186,29 @@ class PreparedSeries(FittedSeries):
         if self.known is not None:
             self.known.apply(arrays, self.done_rows)
             self.fault_codes[rows][arrays["fault"] != "shift"] = 0
+        mean = arrays["mean"]
         self._flag(arrays, prediction_half, rows)
         self.num_outliers += int(arrays["outlier"].sum())
         self.num_weights += arrays["outlier"].size
         self.done_rows += len(half)
         on_progress(len(half))
-        mean = arrays["mean"]
         arrays |= {"lower": mean - half, "upper": mean + half}
-        return arrays | {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+        arrays |= {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+        arrays = self.options.scale.to_data(arrays, is_signed(self.values))
+        if self.known is not None:
+            arrays |= {name: arrays[name] + self.known.steps[rows] for name in LIMITS}
+        return arrays
 
     def _flag(self, arrays: dict[str, np.ndarray], prediction_half: np.ndarray, rows: slice) -> None:
         """Add the anomaly scores and QARTOD flags to a piece."""
-        values, outlier, fault = self.values[rows], arrays["outlier"], arrays["fault"]
+        outlier, fault = arrays["outlier"], arrays["fault"]
         suspect = None if self.known is None else self.known.suspect[rows]
+        values = self.values[rows]
         if self.borderline is not None:
             borderline = np.broadcast_to(self.borderline[rows, None], values.shape)
             suspect = borderline if suspect is None else suspect | borderline
         arrays["qartod"] = qartod_flags(values, outlier, arrays["weight"], fault, suspect)
-        scores = anomaly_scores(values, arrays["mean"], prediction_half, outlier, fault)
+        scores = anomaly_scores(self._on_model_scale[rows], arrays["mean"], prediction_half, outlier, fault)
         if self.options.causal:
             scores, self.alarm = decay(scores, outlier, self.alarm)
         arrays["anomaly_score"] = scores

@@ -48,6 +48,27 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
     "them and no measurement are forecast.",
     shell_complete=shell_completion.columns,
 )
+@click.option(
+    "--sd",
+    metavar="NAME",
+    help="Column with the accuracy of each reading: the standard deviation of its noise is proportional to it.",
+    shell_complete=shell_completion.columns,
+)
+@click.option(
+    "--transform",
+    help="Scale on which the values are modelled, so that intervals keep to their range: log, sqrt, logit (shares), or "
+    "logit:0:100 with the bounds of the values.",
+)
+@click.option(
+    "--angle", type=click.Choice(["degrees", "radians"]), help="Unit of values that are angles, which wrap around."
+)
+@click.option(
+    "--together",
+    metavar="NAMES",
+    default=None,
+    help="Value columns that are correlated, such as temp,cond, or all: each is judged and filled by the others too.",
+    shell_complete=shell_completion.columns,
+)
 @click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)
 @click.option("--causal", is_flag=True, help="Use only the past of each row.")
 @click.option("--smooth", is_flag=True, help="Smooth the whole series with the weights of --method.")

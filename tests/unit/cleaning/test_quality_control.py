@@ -241,7 +241,7 @@ def test_incidents_join_rows_with_numbers_that_agree(faulty):
     assert in_polars["reason"].to_list() == found["reason"].tolist()
     by_row = FrameAccessor(out).incidents(values="temp")
     assert sorted(by_row["start"]) == [31.0, 61.0, 92.0, 151.0]
-    with pytest.raises(ValueError, match="needs a result of wolf.filter_frame"):
+    with pytest.raises(ValueError, match=r"needs a result of wolf\.filter_frame"):
         wolf.incidents(frame_of(faulty), time="time", values="temp")
 
 

@@ -94,6 +94,7 @@ class _Application:
         gets: dict[str, Endpoint] = {
             "/state": self.state,
             "/forecast": self.forecast,
+            "/detectable": self.detectable,
             "/history": self.history,
             "/keys": self.keys,
             "/overview": self.overview,
@@ -232,6 +233,10 @@ class _Application:
         """Return a forecast for a key."""
         steps, level = _number(request, "steps", 10, int), _number(request, "level", self.service.level, float)
         return JSONResponse(await run_in_threadpool(responses.forecast, self.service, _key(request), steps, level))
+
+    async def detectable(self, request: Request) -> Response:
+        """Return the smallest fault of a key that would be flagged."""
+        return JSONResponse(await run_in_threadpool(responses.detectable, self.service, _key(request)))
 
     async def history(self, request: Request) -> Response:
         """Return the last rows of a key."""

@@ -10,6 +10,7 @@ from wolf import validation
 from wolf.beliefs.density import deviations
 from wolf.execution.forecasting import forecast_state
 from wolf.inference.filters.gaussian import GaussianFilter
+from wolf.online import Online
 from wolf.results import count
 from wolf_fleet.service.service import Service
 from wolf_fleet.streaming.incidents import facts as facts_of_incidents
@@ -110,6 +111,20 @@ def state(service: Service, key: str) -> JsonObject:
     facts |= {"state": entry.mean.tolist(), "cov": entry.cov.tolist()}
     last = row_facts(service, key, rows, 0) if len(rows.times) else None
     return facts | {"last": last} | {name: health[name] for name in ("problem", "reasons")}
+
+
+def detectable(service: Service, key: str) -> JsonObject:
+    """Return the smallest fault of the next measurement of a key that would be flagged with probability 95 %.
+
+    Args:
+        service: that has it.
+        key: a `KeyError` is raised if it is unknown.
+    """
+    bank = service.pipeline.bank
+    with service.lock:
+        entry = bank[key]
+    online = Online(bank.model_of(key), bank.method, state=entry.state, dtype=bank.dtype)
+    return {"key": key, "detectable": _scalar_or_list(online.detectable)}
 
 
 def forecast(service: Service, key: str, steps: int, level: float) -> JsonObject:

@@ -127,6 +127,7 @@ def _prepare(loaded: LoadedTable, options: Options) -> Iterator[PreparedSeries]:
         labels=loaded.labels,
         names=loaded.names,
         exog=loaded.exog,
+        sd=loaded.sd,
         on_note=loaded.notes.append,
         on_failure=loaded.failed.__setitem__,
     )
@@ -157,6 +158,7 @@ def summary(loaded: LoadedTable, series: Sequence[FittedSeries], options: Option
     lines += _incident_lines(series, options) + _shift_lines(series)
     how = "filtered" if options.causal else "smoothed"
     method = series[0].method
+    lines += [_line("scale", options.scale.description)] if options.scale.description else []
     lines += _model_lines(series, f"{how}, judged retrospectively" if method == RETROSPECTIVE else f"{how} by {method}")
     lines += _noise_lines(series)
     lines += [_line("note" if i == 0 else "", note) for i, note in enumerate(loaded.notes)]

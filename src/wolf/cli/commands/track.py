@@ -25,6 +25,8 @@ def run(loaded: LoadedTable, options: Options, on_progress: Callable[[int], obje
     assert loaded.place is not None
     if options.forecast:
         raise ValueError("--forecast does not apply to GPS tracks; leave it out")
+    if not options.scale.is_identity:
+        raise ValueError("--transform and --angle do not apply to positions; leave them out")
     groups = np.zeros(len(loaded.values), int) if loaded.groups is None else loaded.groups
     tracks = []
     for number, label in enumerate(loaded.labels or [""]):
