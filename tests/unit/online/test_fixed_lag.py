@@ -30,12 +30,14 @@ def test_estimates_are_those_of_the_smoother_over_the_rows_so_far(backend):
 
 
 def test_estimates_use_the_estimated_scale_of_the_dynamics_noise():
-    """The level moves by four times the standard deviation of its model."""
+    """The velocity moves by four times the standard deviation of its model."""
+    model = wolf.models.constant_velocity(dims=1, dt=1.0, dynamics_var=0.01, obs_var=1.0)
     rng = np.random.default_rng(3)
-    ys = np.cumsum(4.0 * np.sqrt(0.1) * rng.normal(size=(60, 1)), axis=0) + rng.normal(size=(60, 1))
-    smoother = wolf.FixedLag(LEVEL, lag=5)
+    velocity = np.cumsum(0.4 * rng.normal(size=60))
+    ys = (np.cumsum(velocity) + rng.normal(size=60))[:, None]
+    smoother = wolf.FixedLag(model, lag=5)
     estimates = [smoother.step(y) for y in ys]
-    out = wolf.filter(LEVEL, ys)
+    out = wolf.filter(model, ys)
     smoothed = wolf.smooth(out, reweight=False)
     assert out.dynamics_scales[-1] > 2.0
     np.testing.assert_allclose(estimates[-1].mean, smoothed.means[-6], rtol=1e-9)
