@@ -130,6 +130,7 @@ def Adaptive(
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
     r_uncertainty: float | None = 1.6,
     estimate_autocorrelation: bool = True,
+    detect_stuck: bool = True,
     *,
     linearization: Linearization = Automatic(),
     form: Form = "auto",
@@ -146,6 +147,8 @@ def Adaptive(
         r_uncertainty: prior standard deviation of ln r, the same for R; 0 fixes r at 1.
         estimate_autocorrelation: whether to estimate the AR(1) coefficient of the measurement noise, for models of up
             to 16 states and one sensor (or several as one). Without it a step takes a sixth less time.
+        detect_stuck: whether a coordinate that repeats its value exactly, more often than it has done before, is
+            treated as missing. False for a quantity that is constant and free of noise.
         linearization: of `GaussianFilter`; by default sigma points for models given by functions, up to 16 states.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.
@@ -155,10 +158,16 @@ def Adaptive(
         True
     """
     noise_model = _per_sensor(
-        noise.AdaptiveNoiseScales(r_uncertainty, q_uncertainty, estimate_autocorrelation=estimate_autocorrelation),
+        noise.AdaptiveNoiseScales(
+            r_uncertainty,
+            q_uncertainty,
+            estimate_autocorrelation=estimate_autocorrelation,
+        ),
         sensors,
     )
-    return GaussianFilter(linearization, JumpRecovery(noise_model, _patience(patience), grows=True), form, iterations)
+    validation.boolean("detect_stuck", detect_stuck)
+    recovery = JumpRecovery(noise_model, _patience(patience), grows=True, detect_stuck=detect_stuck)
+    return GaussianFilter(linearization, recovery, form, iterations)
 
 
 def _patience(value: Number) -> float | Array:
