@@ -10,7 +10,7 @@ def main():
     extras = project["optional-dependencies"]
     (listed,) = re.findall(r"\[(.+)\]", extras["all"][0])
     wanted = [*project["dependencies"], *(each for name in listed.split(",") for each in extras[name])]
-    for name, least in (each.split(">=") for each in wanted):
+    for name, least in (each.split(">=") for each in wanted if ";" not in each):  # of another system
         print(f"{name}=={least}.*")
 
 

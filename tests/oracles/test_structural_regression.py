@@ -80,7 +80,8 @@ def test_summary_of_the_nile_example_equals_statsmodels():
 def test_residual_tests_equal_statsmodels_on_the_same_errors():
     from statsmodels.stats.diagnostic import acorr_ljungbox
     from statsmodels.stats.stattools import jarque_bera
-    from wolf.diagnostics.residual_tests import ljung_box, residual_tests
+
+    from wolf.fitting.residual_tests import ljung_box, residual_tests
 
     errors = np.random.default_rng(5).standard_t(4, 90)
     found = residual_tests(errors)

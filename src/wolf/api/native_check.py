@@ -95,4 +95,4 @@ def _kalman(ys: np.ndarray, observe: Function, slope: Function) -> np.ndarray:
 
 
 def _compare(found: npt.ArrayLike, expected: npt.ArrayLike, tolerance: float) -> None:
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=tolerance, atol=tolerance)

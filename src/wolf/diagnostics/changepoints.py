@@ -18,6 +18,7 @@ moments; without outliers it is exact for linear models.
 import dataclasses
 from collections.abc import Callable
 from itertools import pairwise
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -107,8 +108,9 @@ def changepoints(
         ([20], [20])
     """
     if ys is None:
-        return _without_model(model, hazard, min_length, max_length)  # type: ignore[arg-type]
+        return _without_model(cast(ArrayLike, model), hazard, min_length, max_length)
     hazard = DEFAULT_HAZARD if hazard is None else hazard
+    model = cast(Model, model)
     _check_arguments(model, hazard, outliers)
     ys = validation.measurements(ys, model.obs_dim)
     ys = np.where(is_unusable(ys), np.nan, ys)  # no information, wherever segments start
@@ -154,8 +156,9 @@ def _without_model(ys: ArrayLike, hazard: float | None, min_length: int, max_len
     best: tuple[float, np.ndarray, np.ndarray] | None = None
     for line in (False, True):
         for correlation in segment_regression.AUTOCORRELATIONS:
-            evidence = sum(
-                segment_regression.segment_evidence(column, max_steps, correlation, line) for column in columns
+            evidence = np.sum(
+                [segment_regression.segment_evidence(column, max_steps, correlation, line) for column in columns],
+                axis=0,
             )
             after = _backward(evidence, *logs, np.logaddexp.reduce)[0]
             if best is None or after[0] > best[0]:

@@ -127,7 +127,7 @@ def one_step_errors_of_pieces(
     state = np.repeat(starts.T, choices, axis=1)  # (D, P B)
     known = np.repeat(np.isfinite(values), choices, axis=1)
     errors = np.repeat(values, choices, axis=1)
-    complete = known.all(1).tolist()
+    complete = np.all(known, axis=1).tolist()
     for t in range(steps):
         ahead = both @ state
         error = errors[t]

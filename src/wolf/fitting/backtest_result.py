@@ -1,16 +1,19 @@
 """Result of a backtest: forecasts from past origins beside what was measured, with their scores."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy import nan
 
+from wolf.results.filtered import FrameBackend
 from wolf.results.views import data_frame, html
 
 MAX_LISTED_HORIZONS = 12  # rows of the printed table
 
 
-class Scores(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Scores:
     """Scores of forecasts.
 
     Attributes:
@@ -106,7 +109,7 @@ class Backtest:
         naive = np.abs(actual - self.last[rows][:, None])
         known = np.isfinite(actual)
         if not known.any():
-            return Scores(*[float("nan")] * 5, 0)
+            return Scores(nan, nan, nan, nan, nan, 0)
         errors = (actual - mean)[known]
         y, low, high = actual[known], lower[known], upper[known]
         outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
@@ -119,7 +122,7 @@ class Backtest:
             count=int(known.sum()),
         )
 
-    def to_frame(self, backend: data_frame.FrameBackend = "pandas") -> Any:
+    def to_frame(self, backend: FrameBackend = "pandas") -> Any:
         """Return a data frame with one row for each forecast measurement.
 
         Args:

@@ -4,14 +4,16 @@ If a model is right, its standardised innovations are independent, of constant v
 section 5.4; Durbin & Koopman 2012, section 2.12). The definitions are those of statsmodels' state-space summaries.
 """
 
-from typing import NamedTuple
+import dataclasses
 
 import numpy as np
+from numpy import nan
 
 MIN_ERRORS = 8  # fewer errors give no test
 
 
-class ResidualTests(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class ResidualTests:
     """Statistics and p-values of the standardised one-step errors of one measured coordinate.
 
     Attributes:
@@ -52,7 +54,7 @@ def residual_tests(errors: np.ndarray) -> ResidualTests:
 
     known = errors[np.isfinite(errors)]
     if len(known) < MIN_ERRORS or not np.ptp(known) > 0:
-        return ResidualTests(*[float("nan")] * 8, len(known))
+        return ResidualTests(nan, nan, nan, nan, nan, nan, nan, nan, len(known))
     q = ljung_box(errors, 1)
     h, h_p = _heteroskedasticity(errors)
     centred = known - known.mean()

@@ -4,6 +4,7 @@ import dataclasses
 from html import escape
 from typing import TYPE_CHECKING
 
+import jax.numpy as jnp
 import numpy as np
 
 from wolf import api
@@ -176,7 +177,8 @@ def _log_densities(fit: "Fit", out: Filtered) -> np.ndarray:
     counts = np.isfinite(out.ys).sum(axis=1)
     share, widen = fit.outlier_share, fit.outlier_widen or 1.0
     with precision("float64"):
-        return np.asarray(log_two_part(out.log_liks, np.nan_to_num(out.nis), counts, share, widen))
+        arrays = [jnp.asarray(each) for each in (out.log_liks, np.nan_to_num(out.nis), counts, share, widen)]
+        return np.asarray(log_two_part(*arrays))
 
 
 def standardised_errors(out: Filtered) -> np.ndarray:

@@ -99,8 +99,15 @@ def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: floa
     validation.variances(speed_var=speed_var, turn_var=turn_var, obs_var=obs_var)
     prior = Gaussian(*validation.prior(prior, 5))
     noise = diagonal([speed_var] * 4 + [turn_var])
-    names = {"state_names": (*PLANE, "turn_rate"), "obs_names": ("x", "y")}
-    return StateSpaceModel(Turn(dt), position, noise, obs_var * np.eye(2), prior, **names)
+    return StateSpaceModel(
+        Turn(dt),
+        position,
+        noise,
+        obs_var * np.eye(2),
+        prior,
+        state_names=(*PLANE, "turn_rate"),
+        obs_names=("x", "y"),
+    )
 
 
 def range_bearing(
@@ -135,9 +142,16 @@ def range_bearing(
     prior = Gaussian(*validation.prior(prior, 4))
     noise = diagonal([range_var, bearing_var])
     observe = RangeBearing(place)
-    names = {"state_names": PLANE, "obs_names": ("range", "bearing")}
-    dynamics_cov = dynamics_var * np.eye(4)
-    return StateSpaceModel(ConstantVelocity(dt), observe, dynamics_cov, noise, prior, residual=wrap_second, **names)
+    return StateSpaceModel(
+        ConstantVelocity(dt),
+        observe,
+        dynamics_var * np.eye(4),
+        noise,
+        prior,
+        residual=wrap_second,
+        state_names=PLANE,
+        obs_names=("range", "bearing"),
+    )
 
 
 def gps_odometry(
@@ -157,8 +171,16 @@ def gps_odometry(
     validation.positive_number("gps_var", gps_var)
     prior = Gaussian(*validation.prior(prior, 3))
     noise = diagonal([position_var, position_var, heading_var])
-    names = {"state_names": ("px", "py", "heading"), "obs_names": ("x", "y")}
-    return StateSpaceModel(Unicycle(dt), position, noise, gps_var * np.eye(2), prior, inputs=2, **names)
+    return StateSpaceModel(
+        Unicycle(dt),
+        position,
+        noise,
+        gps_var * np.eye(2),
+        prior,
+        inputs=2,
+        state_names=("px", "py", "heading"),
+        obs_names=("x", "y"),
+    )
 
 
 @pytree

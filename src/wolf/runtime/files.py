@@ -61,12 +61,13 @@ def delete(path: str | os.PathLike[str]) -> None:
 
 def _retry(operation: Callable[[], None]) -> None:
     """Repeat an operation on Windows while another process has the file open."""
+    system: str = sys.platform
     pause, until = FIRST_PAUSE_SECONDS, time.monotonic() + RETRY_SECONDS
     while True:
         try:
             return operation()
         except PermissionError:
-            if sys.platform != "win32" or time.monotonic() >= until:
+            if system != "win32" or time.monotonic() >= until:
                 raise
         time.sleep(pause)
         pause *= 2

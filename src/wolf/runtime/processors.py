@@ -16,7 +16,8 @@ def usable_count() -> int:
     """Return the number of processors that this process may use: fewer than there are if its affinity is limited."""
     if sys.version_info >= (3, 13):
         return os.process_cpu_count() or 1
-    if sys.platform == "linux":
+    system: str = sys.platform  # a plain string: mypy would take the other systems for unreachable
+    if system == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 

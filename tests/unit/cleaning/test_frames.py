@@ -161,7 +161,7 @@ def test_many_series_become_one_frame():
     out = wolf.filter_many(wolf.models.local_trend(0.1, 0.1, 1.0), [np.arange(5.0), np.arange(3.0)])
     frame = out.to_frame()
     assert frame["series"].tolist() == [0] * 5 + [1] * 3
-    assert {"mean_0", "sd_1", "weight", "residual", "nis"} <= set(frame)
+    assert {"mean_level", "sd_slope", "weight", "residual", "nis"} <= set(frame)
     with pytest.raises(ValueError, match="backend"):
         out.to_frame("numpy")
     with pytest.raises(ValueError, match="save"):

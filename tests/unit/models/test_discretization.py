@@ -86,7 +86,7 @@ def test_noise_of_a_model_of_functions_grows_with_time():
     [
         (MODELS["level"], {"dt": -1.0}, "dt must not be negative"),
         (MODELS["level"], {"dt": np.nan}, "dt must be finite"),
-        (MODELS["level"], {"dt": 1.0, "F": np.eye(1)}, "either dt, or F and Q"),
+        (MODELS["level"], {"dt": 1.0, "F": np.eye(1)}, "either dt or time, or F and Q"),
         (
             wolf.LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), *ONE),
             {"dt": 1.0},

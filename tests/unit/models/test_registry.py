@@ -56,10 +56,10 @@ def test_a_part_by_name_is_the_function_of_that_name(text):
     name, *numbers = text.split(":")
     function, word = getattr(wolf.models, name.replace("-", "_")), grammar.WORDS[name]
     given = values_of(word.parameters)
-    given = dict(zip(word.arguments, map(grammar._number, numbers), strict=False))
+    arguments = dict(zip(word.arguments, map(grammar._number, numbers), strict=False))
     own = [given[each] for each in word.part.variances]
     free = [each for each in inspect.signature(function).parameters if each not in word.arguments]
-    part = function(**given, **dict(zip(free, own, strict=True)))
+    part = function(**arguments, **dict(zip(free, own, strict=True)))
     first = [] if "level" in part.roles else [wolf.models.level(given["level_var"])]
     same(wolf.models.make(text, **given), wolf.models.structural(*first, part, obs_var=given["obs_var"]))
 

@@ -202,5 +202,5 @@ def test_importing_plots_does_not_import_matplotlib():
 
 def test_without_matplotlib_the_error_names_the_extra(level, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ModuleNotFoundError, match=r'pip install "wolf-filter\[plot\]"'):
+    with pytest.raises(ModuleNotFoundError, match="Figures need matplotlib: pip install matplotlib"):
         wolf.plots.series(level[3])

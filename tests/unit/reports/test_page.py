@@ -148,7 +148,7 @@ def test_checks_are_reported_in_words(tmp_path, series):
     assert "too wide" in summary.residual_findings(good | {"correlations": [-0.7]})[0]
     assert summary.residual_findings(good | {"correlations": [-0.7]}, past=False) == []
     assert "below their prediction" in summary.residual_findings(good | {"bias": -0.5})[0]
-    fit = SimpleNamespace(errors={"obs_var": 9.3}, converged=False, outlier_share=None)
+    fit = SimpleNamespace(errors={"obs_var": 9.3}, converged=False, at_boundary=(), outlier_share=None)
     unsure = dataclasses.replace(series[0], fit=fit, parameters={"level_var": 0.1, "obs_var": 0.22})
     assert len(summary.series_findings(unsure)) == 2
     text = make(tmp_path / "report.html", [unsure])

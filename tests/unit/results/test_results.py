@@ -141,7 +141,7 @@ def test_repr_tells_outliers_missing_numbers_and_the_end(one, many):
     assert " of 30, 3 missing numbers" in text
     assert "method Adaptive" in text
     assert f"{one.log_likelihood:.6g}" in text
-    assert f"final state: {one.means[-1, 0]:.4g} ±" in text
+    assert f"final state: level {one.means[-1, 0]:.4g} ±" in text
     assert "3 series x 30 steps" in repr(many)
     assert "7 missing numbers" in repr(many)
 
@@ -398,7 +398,7 @@ def test_a_forecast_is_drawn_after_the_last_measurements(one, many):
     np.testing.assert_allclose(future.get_ydata(), ahead.obs_means[1, :, 1])
     np.testing.assert_allclose(past.get_ydata(), many.means[1, -10:, 1])  # state 1 is what coordinate 1 measures
     assert future.get_xdata().tolist() == [30, 31, 32]
-    with pytest.raises(ValueError, match="coordinate"):
+    with pytest.raises(ValueError, match="measurement must be a number between 0 and 1, or a name; got 2"):
         ahead[1].plot(coordinate=2)
     dated = wolf.filter(LEVEL, pandas.Series(YS[0][:, 0], index=pandas.date_range("2024", periods=30)), save="final")
     (ax,) = wolf.forecast(dated, steps=3).plot().axes

@@ -110,9 +110,11 @@ class PipeFilter:
         stepped = self.bank.step([keys[i] for i in used.tolist()], values[used], clock[used])
         if len(used) == len(keys):
             return stepped
-        whole = []
+        whole: list[np.ndarray | None] = []
         for each in stepped:
-            assert each is not None
+            if each is None:
+                whole.append(None)
+                continue
             array = np.full((len(keys), *each.shape[1:]), np.nan if each.dtype.kind == "f" else False, each.dtype)
             array[used] = each
             whole.append(array)

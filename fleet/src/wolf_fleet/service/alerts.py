@@ -47,7 +47,8 @@ class AlertSender:
         sink: str | None = None,
     ):
         check(url, command, sink)
-        self._service, self._sink_address, self._sink = service, sink, None
+        self._service, self._sink_address = service, sink
+        self._sink: Sink | None = None
         self.errors: dict[str, str] = {}  # of the last delivery to each target, for /health
         targets: dict[str, Callable[[JsonObject], None]] = {}
         if url is not None:
@@ -110,10 +111,10 @@ class AlertSender:
             return [(each.number, each.changes, incident_facts(self._service, each)) for each in waiting]
 
     def _write(self, facts: JsonObject) -> None:
-        if self._sink is None:
+        sink = self._sink
+        if sink is None:
             assert self._sink_address is not None
-            self._sink = open_sink(self._sink_address, self._service.writer + "-incidents")
-        sink: Sink = self._sink
+            sink = self._sink = open_sink(self._sink_address, self._service.writer + "-incidents")
         try:
             sink.write_incident(facts)
         except BaseException:

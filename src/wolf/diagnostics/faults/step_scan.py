@@ -245,7 +245,8 @@ def _best_patterns(
         np.zeros(count),
         np.zeros(count, int),
         np.zeros(count, bool),
-        *np.zeros((2, count)),
+        np.zeros(count),
+        np.zeros(count),
         np.zeros(count + shape.longest),
     )
 

@@ -75,7 +75,7 @@ def _try() -> str | None:
         env=os.environ | {cache_folder.ENV_VARIABLE: "off"},  # code of a failed attempt is not stored
         timeout=SECONDS,
         check=False,
-        creationflags=subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # on Windows: no console window
     )
     if done.returncode == 0 and PASSED.encode() in done.stdout:
         return None

@@ -53,7 +53,8 @@ class ModelsByKey:
         if group is not None and (models is None or not callable(group)):
             raise ValueError("group must be a function from a key to its group, and needs models=")
         self._method, self._dtype, self._intervals, self._group = method, dtype, intervals, group
-        self._table, self._make = (models, None) if isinstance(models, Mapping) else ({}, models)
+        self._table: Table = models if isinstance(models, Mapping) else {}
+        self._make = None if isinstance(models, Mapping) else models
         self.kinds: list[BankStepper] = []
         self._kind_of: dict[tuple[Signature | None, ...], int] = {}
         self._found: dict[Hashable, ModelOfKey] = {}  # by group

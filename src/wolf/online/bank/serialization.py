@@ -16,7 +16,6 @@ from wolf.numerics.pytree import to_dict
 from wolf.results.conformal import ConformalIntervals, calibration_of
 from wolf.runtime import checkpoints
 from wolf.runtime.hashing import fingerprint
-from wolf.statespace import Model
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,7 +27,7 @@ PREFIX_BYTES = 16
 CHECKSUM_BYTES = 4  # CRC-32: any one or two flipped bits change it
 
 
-def make_prefix(model: Model, method: Filter, dtype: str, intervals: ConformalIntervals | None) -> bytes:
+def make_prefix(model: object, method: Filter, dtype: str, intervals: ConformalIntervals | None) -> bytes:
     """Hash model, method, precision and format to the few bytes that precede a single state."""
     identity = {"model": model, "method": method, "dtype": dtype, "version": FORMAT_VERSION} | _settings(intervals)
     return bytes.fromhex(fingerprint(identity))[:PREFIX_BYTES]
@@ -57,7 +56,7 @@ def unseal(prefix: bytes, sealed: bytes, size: int) -> bytes:
     return state
 
 
-def make_header(model: Model, method: Filter, dtype: str, intervals: ConformalIntervals | None) -> dict[str, Any]:
+def make_header(model: object, method: Filter, dtype: str, intervals: ConformalIntervals | None) -> dict[str, Any]:
     """Describe what the states of a bank are states of."""
     settings = {"dtype": dtype, "method": to_dict(method)} | _settings(intervals)
     return checkpoints.make_header(FORMAT, FORMAT_VERSION, model, method, settings)
@@ -70,7 +69,7 @@ def _settings(intervals: ConformalIntervals | None) -> dict[str, object]:
 def check_header(
     where: str | PathLike[str],
     header: dict[str, object],
-    model: Model,
+    model: object,
     method: Filter,
     dtype: str,
     intervals: ConformalIntervals | None,

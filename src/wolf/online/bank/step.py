@@ -82,7 +82,7 @@ def join_kinds(parts: list[BankStep], order: np.ndarray) -> BankStep:
         parts: one for each kind.
         order: position of each row among those of all parts.
     """
-    whole = []
+    whole: list[np.ndarray | None] = []
     for arrays in zip(*parts, strict=True):
         present = [each for each in arrays if each is not None]
         if len(present) < len(arrays):

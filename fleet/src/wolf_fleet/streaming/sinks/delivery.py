@@ -73,7 +73,7 @@ class PartDelivery:
     def _read(self) -> Position:
         """Read the position file; the start if it is missing or damaged: rows then come twice, and none is lost."""
         try:
-            facts = json.loads(self._path.read_text())
+            facts = json.loads(self._path.read_text(encoding="utf-8"))
             return Position.parse(facts["position"]) if facts["checksum"] == _checksum(facts["position"]) else START
         except (OSError, ValueError, KeyError, TypeError):
             return START

@@ -4,6 +4,8 @@ Exactly once for consumers with `isolation.level=read_committed`: rows and the p
 a consumer group) are one transaction.
 """
 
+from typing import Any
+
 from wolf_fleet.streaming.brokers.base import Address, missing_client
 from wolf_fleet.streaming.row_parser import JsonObject
 from wolf_fleet.streaming.sinks.base import Position, Sink, encode, incident_id
@@ -52,7 +54,7 @@ class KafkaSink(Sink):
         """Write an incident to the topic of incidents."""
         self._transact(self.topic + INCIDENTS, [(incident_id(facts), encode(facts))], None)
 
-    def _transact(self, topic: str, messages: list[tuple[str, bytes]], mark: object) -> None:
+    def _transact(self, topic: str, messages: list[tuple[str, bytes]], mark: Any) -> None:
         producer = self._producer
         try:
             producer.begin_transaction()

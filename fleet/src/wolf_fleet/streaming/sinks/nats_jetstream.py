@@ -31,7 +31,8 @@ class JetStreamSink(Sink):
         except ModuleNotFoundError:
             raise missing_client("nats", "nats-py") from None
         self._address, self._nats, self._errors = Address.parse(address), nats, (OSError, errors.Error, TimeoutError)
-        self.subject, self._loop, self._client = self._address.name, asyncio.new_event_loop(), None
+        self.subject, self._loop = self._address.name, asyncio.new_event_loop()
+        self._client: Any = None
         try:
             self._do(self._connect())
         except BaseException:

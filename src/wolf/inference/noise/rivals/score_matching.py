@@ -9,6 +9,7 @@ nothing to tune.
 """
 
 import jax.numpy as jnp
+from jax import Array
 
 from wolf import validation
 from wolf.beliefs.updates import WeightedUpdate
@@ -49,12 +50,13 @@ class ScoreMatching(NoiseModel[tuple]):
     def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Compute the weight of each coordinate and the shift of its residual."""
         white = whiten(context)
-        distance, square = white.residual, 1.0 + linalg.diagonal(white.signal)
+        distance = white.residual
+        square: Array = 1.0 + linalg.diagonal(white.signal)
         if self.centre is not None:
             above = context.residual + context.view.mean - self.centre
             distance = matvec(white.whitening(), context.observed * above)
         if self.c is not None:
-            square = self.c**2 / linalg.diagonal(context.obs_cov)
+            square = jnp.asarray(self.c**2 / linalg.diagonal(context.obs_cov))
         total = square + distance**2
         weight = jnp.sqrt(square / total)
         shift = matvec(white.noise.matrix(), 2.0 * distance / total)
