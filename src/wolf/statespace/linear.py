@@ -53,7 +53,6 @@ class LinearModel:
     obs_names: Sequence[str] | None = label(default=None)
 
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
-    dynamics: ClassVar[None] = None  # given by a matrix, not by a function
 
     def __post_init__(self) -> None:
         """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
@@ -96,6 +95,11 @@ class LinearModel:
     def prior(self) -> Gaussian:
         """Mean and covariance of the state at time 0."""
         return Gaussian(self.mean, self.cov)
+
+    @property
+    def dynamics(self) -> None:
+        """None: the dynamics are a matrix."""
+        return None
 
     @property
     def dynamics_cov(self) -> Any:

@@ -1,7 +1,7 @@
 """The protocol of state-space models: what every part of the library may ask of one."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeGuard
+from typing import Any, ClassVar, Protocol, Self, TypeGuard
 
 from jax import Array
 from numpy.typing import ArrayLike
@@ -15,7 +15,12 @@ class Model(Protocol):
 
     `LinearModel`, `StateSpaceModel` and `ParameterModel` implement it. Arrays may have a leading time axis; `at(t)`
     removes it, and within a step no array has one.
+
+    Attributes:
+        handles_series: whether many series run together on a trailing axis.
     """
+
+    handles_series: ClassVar[bool]
 
     @property
     def state_dim(self) -> int:
@@ -40,11 +45,6 @@ class Model(Protocol):
     @property
     def input_dim(self) -> int | None:
         """Number of inputs, U; None without inputs, or where it is not stated."""
-        ...
-
-    @property
-    def handles_series(self) -> bool:
-        """Whether many series run together on a trailing axis."""
         ...
 
     @property

@@ -46,9 +46,6 @@ class ParameterModel:
     drift: Any = None
 
     handles_series: ClassVar[bool] = False  # many series run under vmap, or one after the other
-    linear: ClassVar[bool] = False
-    dynamics: ClassVar[None] = None
-    residual: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
@@ -74,6 +71,21 @@ class ParameterModel:
         """Format the number of parameters and the family."""
         drift = "" if self.drift is None else ", drifting"
         return f"ParameterModel({count(self.state_dim, 'parameter')}, {type(self.family).__name__}{drift})"
+
+    @property
+    def linear(self) -> bool:
+        """Whether the observation is linear, which no function of parameters is known to be."""
+        return False
+
+    @property
+    def dynamics(self) -> None:
+        """None: parameters have no dynamics but their drift."""
+        return None
+
+    @property
+    def residual(self) -> None:
+        """None: plain subtraction."""
+        return None
 
     @property
     def state_dim(self) -> int:

@@ -38,5 +38,5 @@ def test_filter_frame_names_no_option_itself():
 
 
 def test_filter_frame_rejects_unknown_options():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'live'; expected one of time, values, by, exog, model"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'live'; expected one of time, values, by"):
         wolf.filter_frame(pd.DataFrame({"y": np.arange(9.0)}), live=True)

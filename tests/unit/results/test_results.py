@@ -141,7 +141,7 @@ def test_repr_tells_outliers_missing_numbers_and_the_end(one, many):
     assert " of 30, 3 missing numbers" in text
     assert "method Adaptive" in text
     assert f"{one.log_likelihood:.6g}" in text
-    assert f"final state: level {one.means[-1, 0]:.4g} ±" in text
+    assert f"final state: px {one.means[-1, 0]:.4g} ±" in text
     assert "3 series x 30 steps" in repr(many)
     assert "7 missing numbers" in repr(many)
 

@@ -100,7 +100,7 @@ class AdaptiveScaleMixture(NoiseModel[Counts]):
 
     def after_unusable(self, memory: Counts, unusable: Array) -> Counts:
         """Count an infinite number as one of the widest component."""
-        return memory._replace(now=memory.now.at[-1].add(1.0))
+        return memory._replace(now=memory.now + np.eye(len(SCALES))[-1].astype(memory.now.dtype))
 
     def __call__(self, context: UpdateContext[Counts]) -> UpdateDecision[Counts]:
         """Match the moments of the mixture posterior, and update the counts."""

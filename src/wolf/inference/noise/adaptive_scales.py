@@ -246,7 +246,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
 
     def after_unusable(self, memory: NoiseScalesMemory, unusable: Array) -> NoiseScalesMemory:
         """Count an infinite number as one of the widest component, under each prior."""
-        return memory._replace(counts=memory.counts.at[:, -1].add(1.0))
+        return memory._replace(counts=memory.counts + np.eye(memory.counts.shape[-1])[-1].astype(memory.counts.dtype))
 
     def __call__(self, context: UpdateContext[NoiseScalesMemory]) -> UpdateDecision[NoiseScalesMemory]:
         """Match the moments of the mixture posterior, and update the counts and the scale factors."""
