@@ -37,7 +37,7 @@ SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; a common factor of all
 MAX_STATES_AR1 = 16  # of a model with AR(1) noise: H F⁻¹ is computed in every step, unless native code does it once
 VAGUE_RATIO = 300.0  # predicted over noise variance above which a residual does not inform about the noise
 UNOBSERVED_RATIO = 30.0  # the same, where the variance is of the prior and not of Q: then nothing is learned
-MAX_PRIOR_SHARE_OF_Q = 0.5  # of the predicted variance that is due to Q, up to which it is of the prior
+MAX_SHARE_OF_Q = 0.5  # of the predicted variance that is due to Q, up to which it is of the prior
 RESET_RATIO = {8: 1e10, 4: 1e4}  # above which sensitivities consist of rounding errors, by the bytes of a number
 MIN_UNCERTAINTY = 1e-6  # below which a scale is exact: 1/u² would overflow where it is squared
 MAX_UNCERTAINTY = 4.0  # of both: with less knowledge of R or Q the model must be fitted before filtering
@@ -274,11 +274,14 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         is unknown. Where the variance is due to a large Q the estimates are updated.
         """
         old, new = context.memory.scale_estimates, updated.scale_estimates
-        assert old is not None and new is not None and old.sensitivities is not None
+        assert old is not None
+        assert new is not None
+        assert old.sensitivities is not None
         white = whiten(context)
         projected = old.sensitivities.project(matmul(white.whitening(), context.view.jac))
         signal, of_q = sum_leading(linalg.diagonal(white.signal)), sum_leading(linalg.diagonal(projected.cov))
-        unobserved = (signal > UNOBSERVED_RATIO * ordinary * white.num_observed) & (of_q < MAX_PRIOR_SHARE_OF_Q * signal)
+        wide = signal > UNOBSERVED_RATIO * ordinary * white.num_observed
+        unobserved = wide & (of_q < MAX_SHARE_OF_Q * signal)
         kept = context.memory._replace(scale_estimates=old._replace(sensitivities=new.sensitivities))
         return select(unobserved, kept._replace(ar1=updated.ar1), updated)
 
