@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Other Pythons: those that are not there are named and left out. Give paths to use some that are elsewhere.
 PYTHONS ?= python3.12 python3.13
+BUILD_NEEDS := build==1.6.1 twine==7.0.0 cyclonedx-bom==7.5.0 pip-licenses==5.5.5
 VERSIONS_NEED := pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 pandas==3.1.1 polars==2.1.0
 VERSIONS_TESTS := $(patsubst %,tests/unit/%.py,api/test_arguments beliefs/test_weighted_update native/test_native \
     cleaning/test_frames results/test_results)
@@ -19,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --max-worker-restart=0
 
 .PHONY: demo test test-fleet check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs
-.PHONY: docs-release notebooks clean coverage
+.PHONY: docs-release notebooks clean coverage check-arm dist check-dist sbom bench-history
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -77,6 +78,9 @@ reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts:
 bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, into docs/benchmarks.md: under ten minutes
 	$(BIN)/python benchmarks/speed.py
 
+bench-history: $(VENV)/asv.done  ## some of these figures for this commit, into benchmarks/asv/results
+	cd benchmarks/asv && $(abspath $(BIN))/asv machine --yes && $(abspath $(BIN))/asv run "HEAD^!"
+
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
 
@@ -88,6 +92,29 @@ notebooks: $(VENV)/docs.done  ## the examples as notebooks, in notebooks/
 	mkdir -p notebooks
 	for each in $$(grep -l "^# %%" examples/*.py); do \
 	    $(BIN)/jupytext --quiet --to ipynb $$each --output notebooks/$$(basename $$each .py).ipynb || exit 1; done
+
+check-arm: $(VENV)/dev.done  ## bits and core tests on 64-bit ARM, emulated; needs root and Debian's qemu-user-static
+	tools/check_arm.sh
+
+dist:  ## wheels and source distributions of the committed files, in dist/
+	rm -rf dist build/source && mkdir -p build/source
+	git archive HEAD | tar -x -C build/source
+	$(PYTHON) -m venv $(VENV)-build && $(VENV)-build/bin/pip install --quiet $(BUILD_NEEDS)
+	for each in . fleet paper; do \
+	    $(VENV)-build/bin/python -m build --outdir dist build/source/$$each || exit 1; done
+	$(VENV)-build/bin/twine check --strict dist/*
+
+check-dist: dist  ## the wheels in an empty environment: the demo, a file, the commands of all packages
+	rm -rf $(VENV)-dist && $(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/pip install --quiet dist/*.whl matplotlib
+	cd $(VENV)-dist && bin/wolf demo && bin/wolf reproduce --list && bin/wolf serve --help > serve.txt
+	cd $(VENV)-dist && bin/wolf simulate --out small.csv && bin/wolf filter small.csv
+
+sbom: check-dist  ## what the wheels bring with them, in sbom/: CycloneDX, and the licence of every package
+	mkdir -p sbom
+	$(VENV)-build/bin/cyclonedx-py environment $(VENV)-dist --output-reproducible --of JSON -o sbom/sbom.cdx.json
+	$(VENV)-build/bin/pip-licenses --python $(VENV)-dist/bin/python --format markdown --with-urls \
+	    --output-file sbom/licences.md
 
 $(VENV)/bin/python:
 	@echo "Making an environment in $(VENV) ..."
@@ -107,7 +134,8 @@ $(VENV)/paper.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
 # What tests need has all that the demo and the paper need.
 $(VENV)/dev.done: pyproject.toml paper/pyproject.toml fleet/pyproject.toml | $(VENV)/bin/python
 	@echo "Installing wolf and the paper's experiments with what their tests need ..."
-	$(BIN)/python -m pip install --quiet -e ".[dev]" -e ./paper -e "./fleet[dev]"
+	$(BIN)/python -m pip install --quiet -e ".[all]" --group dev -e ./paper \
+	    -e "./fleet[serve,nats,kafka]" --group fleet/pyproject.toml:test
 	@touch $@ $(VENV)/demo.done $(VENV)/paper.done
 
 $(VENV)/spark.done: $(VENV)/dev.done
@@ -116,6 +144,10 @@ $(VENV)/spark.done: $(VENV)/dev.done
 
 $(VENV)/bench.done: $(VENV)/dev.done benchmarks/requirements.txt
 	$(BIN)/python -m pip install --quiet -r benchmarks/requirements.txt
+	@touch $@
+
+$(VENV)/asv.done: $(VENV)/dev.done
+	$(BIN)/python -m pip install --quiet asv==0.6.6 virtualenv
 	@touch $@
 
 $(VENV)/coverage.done: $(VENV)/dev.done

@@ -163,10 +163,11 @@ def draw_report():
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as started:
         launched = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        opened = launched.new_page(viewport={"width": 1180, "height": 1340}, color_scheme="light")
+        opened = launched.new_page(viewport={"width": 1180, "height": 1560}, color_scheme="light")
         opened.set_content(page)
         opened.wait_for_function("window.wolfReport && window.wolfReport.ready")
-        opened.evaluate("[...document.querySelectorAll('details tbody tr')].slice(6).forEach((row) => row.remove())")
+        for body in opened.locator("details tbody").all():
+            body.evaluate("(body) => [...body.rows].slice(5).forEach((row) => row.remove())")
         shot = opened.screenshot()
         launched.close()
     picture = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
     from wolf.api.pure import run_chunks, run_each, run_filter, run_many
     from wolf.beliefs import Gaussian
     from wolf.cleaning.frames import filter_frame
+    from wolf.cleaning.incident_table import incidents
     from wolf.diagnostics import influence, metrics
     from wolf.diagnostics.attack import attack
     from wolf.diagnostics.certificate import Certificate, certify
@@ -60,7 +61,16 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
     __version__: str
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
-__all__ += ["filter", "filter_batches", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths"]
+__all__ += [
+    "filter",
+    "filter_batches",
+    "filter_chunks",
+    "filter_frame",
+    "filter_many",
+    "forecast",
+    "incidents",
+    "sample_paths",
+]
 __all__ += ["smooth"]
 __all__ += ["ConformalIntervals"]
 __all__ += ["Changepoints", "Choice", "changepoints", "choose"]
@@ -114,6 +124,7 @@ _HOMES = {  # module -> the public names that it defines
     "wolf.api.pure": "run_chunks run_each run_filter run_many",
     "wolf.beliefs": "Gaussian",
     "wolf.cleaning.frames": "filter_frame",
+    "wolf.cleaning.incident_table": "incidents",
     "wolf.diagnostics.attack": "attack",
     "wolf.diagnostics.certificate": "Certificate certify",
     "wolf.diagnostics.changepoints": "Changepoints changepoints",

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from wolf.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["readings.md", "gps-track.md", "choosing-a-method.md", "certificate.md"]
+PAGES = ["readings.md", "quality-control.md", "gps-track.md", "choosing-a-method.md", "certificate.md"]
 
 
 @pytest.mark.thorough
@@ -18,6 +18,8 @@ PAGES = ["readings.md", "gps-track.md", "choosing-a-method.md", "certificate.md"
 def test_every_command_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (DOCS / page).read_text()
+    for name, content in re.findall(r'```\w+ title="([\w.-]+)"\n(.*?)```', text, re.S):
+        Path(name).write_text(content)
     blocks = re.findall(r"```console\n(.*?)```", text, re.S)
     commands = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
     assert commands

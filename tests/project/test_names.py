@@ -7,6 +7,7 @@ from pathlib import Path
 
 import wolf
 
+MAX_ATTRIBUTE_PROBES = 40
 SOURCE = Path(wolf.__file__).parent
 PROJECT = Path(__file__).parents[2]
 
@@ -36,3 +37,8 @@ def test_every_folder_and_module_is_on_the_architecture_page():
     text = (PROJECT / "docs" / "architecture.md").read_text()
     entries = {path.name for path in SOURCE.iterdir() if not path.name.startswith(("_", "py.typed"))}
     assert [name for name in sorted(entries) if name.removesuffix(".py") not in text] == []
+
+
+def test_few_attributes_are_probed_by_name():
+    calls = (line for path in SOURCE.rglob("*.py") for line in path.read_text().splitlines())
+    assert sum(bool(re.search(r"\b(getattr|hasattr)\(", line)) for line in calls) <= MAX_ATTRIBUTE_PROBES

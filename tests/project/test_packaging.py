@@ -72,6 +72,29 @@ def test_the_oldest_versions_are_those_of_pyproject():
     assert not any("wolf" in line or ">=" in line for line in lines)
 
 
+def test_citation_and_all_distributions_have_one_version():
+    files = [ROOT / "pyproject.toml", ROOT / "fleet" / "pyproject.toml", ROOT / "paper" / "pyproject.toml"]
+    versions = {tomllib.loads(each.read_text())["project"]["version"] for each in files}
+    assert {*versions, yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]} == {PROJECT["version"]}
+
+
+def test_actions_of_workflows_are_pinned_to_commits_with_their_version():
+    workflows = list((ROOT / ".github" / "workflows").glob("*.yml"))
+    used = [line for each in workflows for line in each.read_text().splitlines() if "uses:" in line]
+    assert used
+    assert all(re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v[0-9.]+$", line) for line in used)
+
+
+def test_targets_of_make_in_workflows_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            for run in (step["run"] for step in job["steps"] if step.get("run", "").startswith("make ")):
+                targets = [word for word in run.split()[1:] if re.fullmatch(r"[a-z-]+", word)]
+                assert targets
+                assert all(f"\n{target}:" in makefile for target in targets), run
+
+
 def test_the_readme_has_at_most_100_lines():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 

@@ -10,10 +10,12 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` below states the same for the
     from wolf_fleet.datasets import filter_dataset, filter_folder
     from wolf_fleet.service.server import serve
     from wolf_fleet.service.service import Service
+    from wolf_fleet.streaming.key_models import WarmUp
     from wolf_fleet.streaming.stream import stream
 
 __all__ = [
     "Service",
+    "WarmUp",
     "datasets",
     "filter_dataset",
     "filter_folder",
@@ -26,6 +28,7 @@ __all__ = [
 
 _MODULES = {
     "Service": "wolf_fleet.service.service",
+    "WarmUp": "wolf_fleet.streaming.key_models",
     "filter_dataset": "wolf_fleet.datasets",
     "filter_folder": "wolf_fleet.datasets",
     "serve": "wolf_fleet.service.server",

@@ -74,6 +74,7 @@ def test_forecast_is_that_of_the_library(server, tmp_path):
     np.testing.assert_allclose(told["upper"], want.upper[:, 0], rtol=1e-12)
     server.post([("ahead", float(t), v) for t, v in enumerate(values)])
     assert server.get("/forecast?key=ahead&steps=3")["times"] == [4.0, 5.0, 6.0]
+    assert 1.0 < server.get("/detectable?key=ahead")["detectable"] < 10.0
 
 
 def test_a_flag_has_a_reason_and_its_key_comes_first(server):

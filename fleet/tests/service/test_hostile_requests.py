@@ -120,7 +120,7 @@ def test_waiting_rows_count_towards_the_limits(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="0 of at most 3 keys are free"):
             service.post("json", body([("k3", 2.0, 1.0)]))
         monkeypatch.setattr("wolf_fleet.service.service.MAX_WAITING_ROWS", 4)
-        with pytest.raises(ValueError, match="holds at most 4"):
+        with pytest.raises(ValueError, match="of at most 4"):
             service.post("json", body([("k0", 2.0, 1.0), ("k0", 3.0, 1.0)]))
 
 

@@ -14,9 +14,10 @@ pytest.importorskip("llvmlite")
 pytest.importorskip("uvicorn", reason="the service needs the extra serve")
 from fleet.tests.service.helpers import Server, body, crash, open_service, states
 
-from wolf_fleet.service import alerts, responses
+from wolf_fleet.service import responses
 from wolf_fleet.service.app import make_app
 from wolf_fleet.service.write_ahead_log import Record
+from wolf_fleet.streaming.incidents import alerts
 from wolf_fleet.streaming.sinks import http_endpoint
 
 pytestmark = pytest.mark.thorough

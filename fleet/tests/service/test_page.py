@@ -118,13 +118,43 @@ def test_a_new_fault_comes_to_the_page_by_itself(browser, address):
     post(address, [("sensor-7", 14.0, 77.0)])
     page.wait_for_selector('#flags tr:has-text("77")')  # it goes on by itself
 
-    page.fill("#key", ODD)
-    page.click("#find button")
-    page.wait_for_selector("#plot canvas")
-    assert page.inner_text("#name") == ODD
+    page.fill("#key", "<IMG")
+    page.wait_for_selector("#listed:text-is('Keys')")
+    page.press("#key", "Enter")
+    page.wait_for_function("name => document.querySelector('#name').textContent === name", arg=ODD)
+    page.fill("#key", "")
+    page.wait_for_selector("#listed:text-is('Keys with problems')")
     post(address, [(ODD, 12.0, 60.0), (ODD, 13.0, 60.0)])
     page.wait_for_selector(f"#worst button:has-text({json.dumps(ODD)})")
     assert page.locator("img").count() == 0
+    assert errors == refused
+    page.context.close()
+
+
+def test_keys_are_searched_and_sorted_and_the_worst_ones_have_small_pictures(browser, address):
+    keys = [f"site{i}" for i in range(14)]
+    for t in range(8):
+        post(address, [(key, float(t), 0.1 * t) for key in keys])
+    for t in (8.0, 9.0):
+        post(address, [("site9", t, 500.0 + t)])
+    page, errors, refused = opened(browser, address, viewport={"width": 1200, "height": 900}, color_scheme="light")
+    page.wait_for_selector("#multiples button:has-text('site9')")
+    assert page.locator("#multiples button").count() == 12
+    assert page.locator("#multiples button.bad", has_text="site9").count() == 1
+    drawn = """() => [...document.querySelectorAll("#multiples canvas")].every((c) => {
+        const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        return d.some((v, i) => i % 4 === 3 && v > 200); })"""
+    assert page.evaluate(drawn)
+    page.fill("#key", "SITE1")
+    page.wait_for_selector("#listed:text-is('Keys')")
+    page.select_option("#sort", "key")
+    page.wait_for_function("document.querySelectorAll('#worst button').length === 5")
+    names = page.locator("#worst button b").all_inner_texts()
+    assert names == ["site1", "site10", "site11", "site12", "site13"]
+    page.fill("#key", "nowhere")
+    page.wait_for_selector("#healthy:has-text('No such key.')")
+    page.click("#multiples button:has-text('site9')")
+    assert page.inner_text("#name") == "site9"
     assert errors == refused
     page.context.close()
 

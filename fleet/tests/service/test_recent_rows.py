@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolf_fleet.service.recent_rows import RecentRows, RowView
+from wolf_fleet.service.recent_rows import RecentRows
+from wolf_fleet.streaming.incidents.row_view import RowView
 
 pytestmark = pytest.mark.thorough
 

@@ -1,11 +1,13 @@
 """Sinks: every committed row is in the sink once, through kills of the writer and of the server."""
 
 import json
+import os
 import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -119,6 +121,48 @@ def start_server(command, port):
             time.sleep(0.05)
     process.kill()
     raise OSError(f"{command[0]} does not listen")
+
+
+POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not POSTGRES, reason="there is no PostgreSQL server here")
+@pytest.mark.parametrize("after_write", [True, False])
+def test_postgresql_has_every_row_once_after_crashes(tmp_path, monkeypatch, after_write):
+    pytest.importorskip("adbc_driver_postgresql")
+    place, port = Path(tempfile.mkdtemp()), free_port()
+    owner = "postgres" if os.geteuid() == 0 else None  # the server refuses to run as root
+    if owner:
+        shutil.chown(place, owner)
+    subprocess.run([POSTGRES[-1] / "initdb", "-A", "trust", place / "db"], user=owner, check=True, capture_output=True)
+    options = ["-D", str(place / "db"), "-p", str(port), "-k", str(place), "-h", "127.0.0.1"]
+    server = subprocess.Popen([POSTGRES[-1] / "postgres", *options], user=owner, stderr=subprocess.DEVNULL)
+    address = f"postgresql://{owner or os.environ['USER']}@127.0.0.1:{port}/postgres?table=rows"
+    try:
+        for _ in range(100):
+            try:
+                sinks.open_sink(address, "x").close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        write_rows(tmp_path)
+        run_with_crashes(tmp_path, address, monkeypatch, after_write)
+        sink = sinks.open_sink(address, read_manifest(tmp_path / "state", ("wolf-stream",))["id"])
+        assert sink.position() == Position(3, SIZE - 50)
+        for _ in range(2):
+            sink.write_incident(FACTS)
+        cursor = sink._connection.cursor()
+        cursor.execute('SELECT t FROM "rows" ORDER BY t')
+        assert [row[0] for row in cursor.fetchall()] == list(range(SIZE))
+        cursor.execute("SELECT kind, reason FROM wolf_incidents")
+        assert cursor.fetchall() == [("stuck", FACTS["reason"])]
+        cursor.close()
+        sink.close()
+    finally:
+        server.terminate()
+        server.wait()
+        shutil.rmtree(place)
 
 
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="there is no redis-server here")

@@ -39,7 +39,7 @@ from wolf.cli.options import examples, talk_options
 def reproduce(context: click.Context, names: tuple[str, ...], listed: bool, **options: Any) -> None:
     """Run the paper's experiments (all, or by NAME) and compare them with what the paper reports.
 
-    Ends with exit code 1 if a figure differs and nobody has said why.
+    Ends with exit code 1 if a figure differs and no reason is recorded.
     """
     from wolf_paper import reproducing
 

@@ -40,7 +40,7 @@ def reproduce(
     as_json: bool = False,
     quiet: bool = False,
 ) -> int:
-    """Run the experiments and print a table; 1 if a figure differs and nobody has said why, else 0."""
+    """Run the experiments and print a table; 1 if a figure differs and no reason is recorded, else 0."""
     silent = quiet or as_json
     chosen = registry.choose(names)
     out.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from wolf.execution.backend_selection import BackendOption
 from wolf.execution.prepared import Prepared, RunOptions
 from wolf.interfaces import Dtype, Filter, Key, Save
 from wolf.numerics.frame_labels import columns_of, index_of
+from wolf.numerics.measurement_transforms import read_transform
 from wolf.numerics.precision import to_dtype
 from wolf.numerics.pytree import PyTree
 from wolf.results import Filtered
@@ -42,6 +43,7 @@ def filter(
     save: Save = "all",
     backend: BackendOption = "auto",
     calibrate: Calibration = None,
+    transform: object = None,
 ) -> Filtered:
     """Filter one series.
 
@@ -61,6 +63,10 @@ def filter(
         calibrate: "conformal" adds `out.conformal_radius`, by which 95 % prediction intervals hold 95 % of the
             measurements in the long run even where the model is wrong; or a `wolf.ConformalIntervals`. The estimate is
             not changed.
+        transform: scale of the model, where it is not that of the measurements: "log", "sqrt", "logit" (of shares),
+            "logit:0:100", or a pair of functions (forward, inverse). Prediction intervals, `out.signal()` and
+            forecasts are on the scale of the measurements and keep to its bounds; `out.ys` and states are on that of
+            the model. A value out of bounds is an outlier.
 
     Example:
         >>> import wolf
@@ -69,7 +75,10 @@ def filter(
         >>> out.outliers.tolist()
         [False, False, True, False, False]
     """
-    intervals = read_calibration(calibrate)
+    intervals, scale, index = read_calibration(calibrate), read_transform(transform), index_of(ys)
+    names = None if index is None else columns_of(ys)
+    if scale is not None:
+        ys = scale.apply(validation.measurements(ys, model.obs_dim))
     options = RunOptions(dtype, update_first, save, backend)
     cacheable = inputs is None and key is None
     ready = prepared.find(model, method, options) if cacheable else None
@@ -85,8 +94,8 @@ def filter(
             prepared.keep(model, method, options, ready)
     out = _filter(ready, array, us, key)
     out = out if intervals is None else out.calibrate(intervals)
-    index = index_of(ys)
-    return out if index is None else dataclasses.replace(out, index=index, columns=columns_of(ys))
+    out = out if scale is None else dataclasses.replace(out, settings=out.settings | {"transform": scale})
+    return out if index is None else dataclasses.replace(out, index=index, columns=names)
 
 
 def filter_many(
@@ -240,7 +249,7 @@ def _filter(
 ) -> Filtered:
     """Run one series whose arguments are validated."""
     options = ready.options
-    data = (to_dtype(ys, options.dtype), to_dtype(us, options.dtype))
+    data = (to_dtype(ys, options.dtype), None if us is None else to_dtype(us, options.dtype))
     final, saved = ready.run(*data, key, state, u_before)
     if isinstance(options.save, str):
         saved = mark_missing(saved, ys)

@@ -93,9 +93,11 @@ def forecast(
     half = deviations(level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
     if intervals is not None:
         half = _calibrated(models, out, int(steps), dataclasses.replace(intervals, level=level))
-    lower, upper = measured.mean - half, measured.mean + half
+    mean, lower, upper = measured.mean, measured.mean - half, measured.mean + half
+    if out.transform is not None:
+        mean, lower, upper = (out.transform.undo(each) for each in (mean, lower, upper))
     index = index_ahead(out.index, int(steps))
-    return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level, index, out)
+    return Forecast(states.mean, states.cov, mean, measured.cov, lower, upper, level, index, out)
 
 
 def _continued(model: Models, out: Filtered, steps: int, exog: object) -> LinearModel:

@@ -10,6 +10,7 @@ from wolf.results import Filtered
 from wolf.statespace import Model, is_model, with_matrices
 
 T = TypeVar("T")
+ON_MANIFOLDS = ("smooth", "forecast")  # what works on the errors of states that cannot be added
 Models = Model | Sequence[Model]  # one for all series, or one for each
 
 
@@ -37,9 +38,9 @@ def check_result(verb: str, model: Models, out: Filtered) -> None:
     """Raise a ValueError unless `out` is the result of a Gaussian filter with this model."""
     if not isinstance(out, Filtered):
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
-    if isinstance(out.method, ErrorState):
-        raise ValueError(f"{verb} adds states, and those of this model cannot be added to: they can only be filtered")
-    if out.method.linearization is None:
+    if isinstance(out.method, ErrorState) and verb not in ON_MANIFOLDS:
+        raise ValueError(f"{verb} adds states, and those of this model are on a manifold: use smooth or forecast")
+    if out.method.linearization is None and not isinstance(out.method, ErrorState):
         raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
     models: Sequence[Any] = model if isinstance(model, list | tuple) and model else [model]
     for each in models:

@@ -13,12 +13,14 @@ from wolf.api.filtering import filter
 from wolf.api.result_arguments import Models, check_smoothable, model_optional
 from wolf.beliefs import Gaussian
 from wolf.engine import jump_backdating, loo_reweighting
+from wolf.engine.manifold_smoother import run_manifold_smoother
 from wolf.engine.smoother import run_sampler
 from wolf.execution import smoothing, validate
 from wolf.execution.backend_selection import Reason, compile_backward
+from wolf.execution.padding import pad, pad_steps
 from wolf.execution.smoothing import SmootherTask
-from wolf.execution.xla_batching import bounded, pad, pad_steps
-from wolf.inference.filters import GaussianFilter
+from wolf.execution.xla_batching import bounded
+from wolf.inference.filters import ErrorState, GaussianFilter, TruncatedFilter
 from wolf.interfaces import Key, Save
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import PyTree, cast
@@ -53,9 +55,46 @@ def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed:
     validation.boolean("reweight", reweight)
     check_smoothable("smooth", model, out)
     out = backdate_jumps(model, out)
-    found = smoothing.run(smoothing_task(model, out), allow_native=not _requested_xla(out))
+    if isinstance(out.method, ErrorState):
+        found = _smooth_on_manifold(model, out, out.method)
+    else:
+        found = smoothing.run(smoothing_task(model, out), allow_native=not _requested_xla(out))
+    if isinstance(out.method, TruncatedFilter):
+        found = _truncate(out.method, found, out.settings["dtype"])
     first = Smoothed(found.mean, found.cov, out)
     return _smooth_again(model, first) if reweight else first
+
+
+def _smooth_on_manifold(model: Models, out: Filtered, method: ErrorState) -> Gaussian:
+    """Smooth states on a manifold by their errors; many series one after the other."""
+    if out.num_series is not None:
+        each = [_smooth_on_manifold(one.model, one, method) for one in out]
+        size = out.means.shape[1]
+        padded = [jax.tree.map(lambda a: pad(a, 0, after=size - len(a)), one) for one in each]
+        return jax.tree.map(lambda *arrays: np.stack(arrays), *padded)  # type: ignore[no-any-return]
+    assert not isinstance(model, Sequence)
+    dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
+    us = out.inputs if out.inputs is None or not out.update_first else np.roll(out.inputs, 1, axis=0)
+    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
+    clock = start - int(out.update_first)  # the transition to a row is indexed by its start, if the update is first
+    with precision(dtype):
+        arguments = (cast(with_matrices(model), dtype), cast(method.filter.linearization, dtype), *cast(beliefs, dtype))
+        scales = cast(out.saved.get("dynamics_scales"), dtype)
+        return to_numpy(run_manifold_smoother(*arguments, to_dtype(us, dtype), clock, scales))
+
+
+def _truncate(method: TruncatedFilter, belief: Gaussian, dtype: str) -> Gaussian:
+    """Truncate smoothed beliefs at the bounds of the filter."""
+    size = belief.mean.shape[-1]
+    rows = Gaussian(belief.mean.reshape(-1, size), belief.cov.reshape(-1, size, size))
+    with precision(dtype):
+        found = to_numpy(_truncated_rows(cast(method, dtype), cast(rows, dtype)))
+    return Gaussian(found.mean.reshape(belief.mean.shape), found.cov.reshape(belief.cov.shape))
+
+
+@jax.jit
+def _truncated_rows(method: TruncatedFilter, rows: Gaussian) -> Gaussian:
+    return jax.vmap(lambda belief: method.truncated(belief)[0])(rows)
 
 
 def smoothing_task(model: Models, out: Filtered) -> SmootherTask:

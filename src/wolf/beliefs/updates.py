@@ -60,6 +60,78 @@ class WeightedUpdate(NamedTuple):
         return share_of_precision(self.weight, obs_cov, observed)
 
 
+class NoiseFactorUpdate(NamedTuple):
+    """Update with a scalar weight w > 0 in the form of R / w², by the factor 1 / w² and without w.
+
+    Attributes:
+        factor: 1 / w², finite.
+        limit: factor from which the residual has no influence left.
+        weight: w, as reported.
+        observed: 1 for coordinates that take part; None before `masked`.
+    """
+
+    factor: Array
+    limit: float
+    weight: Array
+    observed: Array | None = None
+
+    def apply(
+        self, belief: "Belief", view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
+    ) -> tuple["Belief", Array]:
+        """Condition the belief with the noise `obs_cov` times the factor."""
+        near = jnp.where(self.factor < self.limit, residual, 0.0)  # finite, as the gain times 1e300 is not zero
+        update = WeightedUpdate(jnp.ones_like(residual) if self.observed is None else self.observed)
+        posterior, log_weighted = update.apply(belief, view, near, self.factor * obs_cov, form)
+        return posterior, log_weighted + 0.5 * len(residual) * jnp.log(self.factor)
+
+    def masked(self, observed: Array) -> "NoiseFactorUpdate":
+        """Leave out coordinates that were not measured."""
+        return self._replace(observed=observed)
+
+    def readable(self, obs_cov: Array, observed: Array) -> Array:
+        """Return w."""
+        return self.weight
+
+    def as_weight(self) -> WeightedUpdate:
+        """Convert to an update by the weight."""
+        return WeightedUpdate(self.weight)
+
+
+class GateUpdate(NamedTuple):
+    """Update with a scalar weight that is 0 or 1: that of the Kalman filter, or none.
+
+    Attributes:
+        weight: w, 0 or 1.
+        observed: 1 for coordinates that take part; None before `masked`.
+    """
+
+    weight: Array
+    observed: Array | None = None
+
+    def apply(
+        self, belief: "Belief", view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
+    ) -> tuple["Belief", Array]:
+        """Select the conditioned belief, or the belief itself."""
+        accepted = self.weight > 0
+        near = jnp.where(accepted, residual, 0.0)
+        update = WeightedUpdate(jnp.ones_like(residual) if self.observed is None else self.observed)
+        posterior, log_weighted = update.apply(belief, view, near, obs_cov, form)
+        at_zero = log_density(jnp.zeros_like(residual), linalg.cholesky(obs_cov))
+        return posterior.where(accepted, belief), jnp.where(accepted, log_weighted, at_zero)
+
+    def masked(self, observed: Array) -> "GateUpdate":
+        """Leave out coordinates that were not measured."""
+        return self._replace(observed=observed)
+
+    def readable(self, obs_cov: Array, observed: Array) -> Array:
+        """Return w."""
+        return self.weight
+
+    def as_weight(self) -> WeightedUpdate:
+        """Convert to an update by the weight."""
+        return WeightedUpdate(self.weight)
+
+
 class InformationRoots(NamedTuple):
     """Roots of the matrices of a `MixtureUpdate`, where they are known already.
 
@@ -238,7 +310,15 @@ class PosteriorUpdate(NamedTuple):
         return self.weight * observed
 
 
-Update = WeightedUpdate | MixtureUpdate | RevisedPriorUpdate | NominalCovUpdate | PosteriorUpdate
+Update = (
+    WeightedUpdate
+    | NoiseFactorUpdate
+    | GateUpdate
+    | MixtureUpdate
+    | RevisedPriorUpdate
+    | NominalCovUpdate
+    | PosteriorUpdate
+)
 
 
 def condition_by_root(

@@ -34,12 +34,22 @@ def rows_in(name: str, duration: str | float, unit: float, dated: bool) -> float
         >>> rows_in("patience", "2h", 300.0, True), rows_in("patience", 12, 300.0, True)
         (24.0, 12.0)
     """
+    return max(steps_in(name, duration, unit, dated), 1.0)
+
+
+def steps_in(name: str, duration: str | float, unit: float, dated: bool) -> float:
+    """Convert a duration to typical steps, which may be less than one; arguments as in `rows_in`."""
     number, seconds = _parse(name, duration)
     if seconds is None:
-        return max(number, 1.0)
+        return number
     if not dated:
         raise ValueError(f"{name} is {duration!r}, but there is no column of dates: give a number of rows, such as 12")
-    return max(number * seconds / unit, 1.0)
+    return number * seconds / unit
+
+
+def is_rows(name: str, duration: str | float) -> bool:
+    """Return whether a duration is a number of rows."""
+    return _parse(name, duration)[1] is None
 
 
 def _parse(name: str, duration: str | float) -> tuple[float, float | None]:

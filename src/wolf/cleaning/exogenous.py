@@ -30,6 +30,10 @@ class Explained(NamedTuple):
         """Return some rows."""
         return Explained(self.share[first : first + count], self.variance[first : first + count])
 
+    def plus(self, other: "Explained") -> "Explained":
+        """Return what both explain."""
+        return Explained(self.share + other.share, self.variance + other.variance)
+
 
 def first_share(values: np.ndarray, exog: np.ndarray) -> np.ndarray:
     """Estimate what the variables explain from differences, before a model is known, (T, M)."""

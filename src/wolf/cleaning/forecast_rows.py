@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wolf.cleaning.quality_flags import NOT_EVALUATED
 from wolf.cleaning.result import CleanedSeries
 from wolf.results.views.data_frame import narwhals
 
@@ -56,6 +57,7 @@ def _cells(each: CleanedSeries, names: ColumnNames) -> dict[str, np.ndarray]:
     for k, j in enumerate(each.columns):
         found |= {names[quantity, j]: array[:, k] for quantity, array in quantities.items()}
         found |= {names["weight", j]: np.zeros(len(times)), names["outlier", j]: np.zeros(len(times), bool)}
+        found[names["qartod", j]] = np.full(len(times), NOT_EVALUATED, np.int8)
     return found
 
 

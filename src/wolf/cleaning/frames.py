@@ -1,7 +1,7 @@
 """Cleaning of data frames of pandas, polars and Arrow, through narwhals; the result is of the same library."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -10,6 +10,8 @@ import numpy as np
 from wolf import validation
 from wolf.cleaning import CleanedSeries, CleaningOptions, Options, clean
 from wolf.cleaning.forecast_rows import append_forecasts
+from wolf.cleaning.grid_table import grid_frame, grid_table
+from wolf.cleaning.quality_flags import NOT_EVALUATED
 from wolf.models.exogenous import read_exogenous
 from wolf.results.views.data_frame import narwhals
 
@@ -26,13 +28,15 @@ RESULT_COLUMNS = (
     "outlier",
     "fault",
     "cleaned",
+    "anomaly_score",
+    "qartod",
 )
 TO_NUMBERS = '; pandas.to_numeric(column, errors="coerce") converts text to numbers, and other text to NaN'
 NO_FUTURE = (
     "a forecast needs the exogenous variables of the future: append rows that have them and no measurement, instead of "
     "forecast="
 )
-JOINT_COLUMNS = ("weight", "outlier", "fault")  # one for all coordinates of a track
+JOINT_COLUMNS = ("weight", "outlier", "fault", "anomaly_score", "qartod")  # one for all coordinates of a track
 
 
 def filter_frame(
@@ -42,6 +46,7 @@ def filter_frame(
     values: str | list[str] | None = None,
     by: str | None = None,
     exog: str | list[str] | None = None,
+    sd: str | None = None,
     **options: Unpack[CleaningOptions],
 ) -> Any:
     """Clean the measurements in a data frame.
@@ -54,6 +59,7 @@ def filter_frame(
         by: column that identifies the series.
         exog: columns of exogenous variables (covariates) that the measurements depend on linearly, without gaps. For a
             forecast with them, append rows of the future that have them and no measurement.
+        sd: column with the accuracy of each reading: the standard deviation of its noise is proportional to it.
         **options: how to clean; each is a field of `wolf.cleaning.Options`.
 
     Keyword options:
@@ -72,12 +78,32 @@ def filter_frame(
     - `patience`: number of consecutive consistent rejections after which a causal filter accepts a jump, as a duration
       ("2h") or a number of rows.
     - `max_fault_length`: longest fault, as a duration ("2h") or a number of rows; a longer deviation is a shift.
+    - `rules`: limits by column, such as `{"temperature": {"min": -20, "max": 45, "max_rate": "5/h", "flat_for":
+      "6h"}}`, or a TOML file with a table `rules`. A reading that violates one is a fault.
+    - `labels`: intervals labelled by hand, with `start`, `end` and `label` ("fault" or "good"): a file, a frame or a
+      list of mappings. `column` and `series` limit an interval to one of them.
+    - `maintenance`: known events, likewise with `start` and `end`: readings in between are set aside. An event without
+      an end is a calibration, where the level may step without a fault.
+    - `correction`: "offset" or "drift" to correct the readings before each calibration by its error: the column
+      `error` of `maintenance` (reading minus reference), or else the step of the readings.
+    - `every`: step of a regular grid whose rows are returned instead of those of the frame, as a duration ("15min")
+      or a number of steps.
+    - `max_gap`: longest gap that `cleaned` fills, as a duration or a number of rows; it is NaN in longer ones.
+    - `transform`: scale on which the values are modelled, so that `mean` (then the median) and all limits keep to their
+      range: "log" for positive values, "sqrt" for counts, "logit:0:100" for percentages, or two functions (forward,
+      inverse). Values outside of the range are outliers.
+    - `angle`: "degrees" or "radians" for angles, which wrap around; a limit of an interval may then be below or above
+      the range of the values.
+    - `together`: columns among `values` that are correlated, or True for all: what the others say about a column is
+      used to judge it and to fill its gaps.
 
     Returns:
         The frame with its rows, index and columns unchanged, followed by `mean` with `lower` and `upper` (interval of
         the noise-free signal), `prediction_lower` and `prediction_upper` (interval of a measurement), `weight`,
-        `outlier`, `fault` (spike, burst, stuck, dropout, drift; also shift and gap, which are no faults) and `cleaned`
-        (the measurements, with the estimate in place of outliers and missing ones). With several values the names have
+        `outlier`, `fault` (spike, burst, stuck, dropout, drift, range, rate, labelled; also shift, gap and maintenance,
+        which are no faults), `cleaned` (the measurements, with the estimate in place of outliers and missing ones),
+        `anomaly_score` (from 0 to 1; outliers have 1/2 and more, NaN is missing) and `qartod` (1 good, 2 not evaluated,
+        3 suspect, 4 fault, 9 missing). `wolf.incidents` joins the rows to incidents. With several values the names have
         the value's name as a prefix. A Series is returned as a frame.
 
     Example:
@@ -90,7 +116,7 @@ def filter_frame(
     """
     unknown = [name for name in options if name not in CleaningOptions.__annotations__]
     if unknown:
-        known = ", ".join(("time", "values", "by", "exog", *CleaningOptions.__annotations__))
+        known = ", ".join(("time", "values", "by", "exog", "sd", *CleaningOptions.__annotations__))
         raise TypeError(f"filter_frame() got an unexpected keyword argument {unknown[0]!r}; expected one of {known}")
     nw = narwhals()
     try:
@@ -105,17 +131,24 @@ def filter_frame(
     regressors = read_exog(wrapped, exog, {time, by})
     if regressors is not None and options.get("forecast"):
         raise ValueError(NO_FUTURE)
-    rows = read_frame(wrapped, time, values, by, _as_list(exog))
+    accuracy = _read_sd(wrapped, sd, {time, by, *_as_list(exog)})
+    rows = read_frame(wrapped, time, values, by, [*_as_list(exog), *_as_list(sd)])
+    parsed = _parse_options(options, rows)
     series = clean(
         rows.values,
         rows.times,
-        _parse_options(options, rows),
+        parsed,
         groups=rows.groups,
         labels=rows.labels,
         names=rows.names,
         exog=regressors,
+        sd=accuracy,
         on_failure=_warn,
     )
+    if parsed.every is not None:
+        grid_names = [result_names(rows.names, each.columns, {time, by, *rows.names}) for each in series]
+        table = grid_table(series, rows.names, grid_names, rows.groups, parsed)
+        return grid_frame(wrapped, table, time, by, rows.labels, rows)
     added = result_columns(series, rows.names, len(rows.values), set(columns))
     backend = nw.get_native_namespace(wrapped)
     new = [nw.new_series(name, column, backend=backend) for name, column in added.items()]
@@ -167,6 +200,16 @@ def read_exog(wrapped: "nw.DataFrame", exog: str | list[str] | None, taken: set[
     return read_exogenous(columns, list(map(str, names))).values
 
 
+def _read_sd(wrapped: "nw.DataFrame", sd: str | None, taken: set[str | None]) -> np.ndarray | None:
+    """Read the accuracy of each row of a narwhals frame, (rows,); None without."""
+    if sd is None:
+        return None
+    _check_name("sd", sd, wrapped.columns)
+    if sd in taken or not wrapped.schema[sd].is_numeric():
+        raise ValueError(f"column {sd!r}, given as sd, must hold numbers and have no other role{TO_NUMBERS}")
+    return _numbers(wrapped.get_column(sd))
+
+
 def _as_list(names: str | list[str] | None) -> list[str]:
     return [] if names is None else list(names) if isinstance(names, list | tuple | np.ndarray) else [names]
 
@@ -202,7 +245,7 @@ def value_names(
     found = _value_names(wrapped, values, {time, by, *others})
     double = [name for name in found if name in others]
     if double:
-        raise ValueError(f"column {double[0]!r} cannot be both values and exog")
+        raise ValueError(f"column {double[0]!r} cannot be both values and exog or sd")
     return found
 
 
@@ -232,12 +275,15 @@ def result_columns(
                 if len(each.rows) == rows and _in_order(each.rows):
                     added[column_names[quantity, j]] = array
                     continue
-                added.setdefault(column_names[quantity, j], _blank(rows, array.dtype))[each.rows] = array
+                blank = NOT_EVALUATED if quantity == "qartod" else None
+                added.setdefault(column_names[quantity, j], _blank(rows, array.dtype, blank))[each.rows] = array
     return added
 
 
-def _blank(rows: int, dtype: np.dtype) -> np.ndarray:
-    """Build an empty column: NaN, False or empty text."""
+def _blank(rows: int, dtype: np.dtype, value: int | None = None) -> np.ndarray:
+    """Build an empty column: a value, NaN, False or empty text."""
+    if value is not None:
+        return np.full(rows, value, dtype)
     return np.full(rows, np.nan) if dtype.kind == "f" else np.zeros(rows, dtype)
 
 
@@ -245,7 +291,9 @@ def _in_order(rows: np.ndarray) -> bool:
     return bool(rows[0] == 0 and np.all(rows[1:] > rows[:-1]))
 
 
-def result_names(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[tuple[str, int], str]:
+def result_names(
+    names: list[str], columns: tuple[int, ...], taken: Collection[str | None]
+) -> dict[tuple[str, int], str]:
     """Name the result columns of a series: plain for one value, with the value's name as a prefix for several.
 
     Example:

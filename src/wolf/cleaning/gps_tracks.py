@@ -24,6 +24,7 @@ from wolf.beliefs.density import deviations
 from wolf.cleaning.options import AUTO, Options
 from wolf.cleaning.pipeline import clean, select_method
 from wolf.cleaning.prepared_series import max_fault_rows
+from wolf.cleaning.reported_noise import noise_ratio
 from wolf.cleaning.result import CleanedSeries
 from wolf.cleaning.retrospective import FAULTS, RETROSPECTIVE
 from wolf.cleaning.runs import filter_retrospectively, fit_window, project
@@ -40,7 +41,6 @@ FLATTENING = 1 / 298.257223563
 MAX_LATITUDE, MAX_LONGITUDE = 90.0, 360.0  # degrees
 MAX_PLANE_LATITUDE = 85.0  # degrees; beyond it the directions east and north turn within a few steps
 MAX_DISTORTION = 0.05  # relative error of distances that is not reported
-MAX_NOISE_RATIO = 30.0  # of the standard deviation to the usual one; larger errors are rejected by the filter anyway
 MODEL = "wiener-velocity"
 CHI2_95_2D = 5.991464547107979  # 95 % quantile of χ² with two degrees of freedom
 
@@ -172,7 +172,7 @@ def clean_track(
     lat, lon, notes = _blank_impossible(*(array[rows] for array in positions))
     plane = plane_around(lat, lon)
     metres = plane.to_plane(lat, lon)
-    noise = None if accuracy is None else _noise_ratio(validation.number_array("accuracy", accuracy)[rows])
+    noise = None if accuracy is None else noise_ratio(validation.number_array("accuracy", accuracy)[rows])
     series, radius = _filter(metres, stamps, noise, options, label, rows)
     cleaned = plane.to_globe(series.mean)
     height = None
@@ -195,17 +195,6 @@ def _blank_impossible(latitude: np.ndarray, longitude: np.ndarray) -> tuple[np.n
         )
     notes = [f"{int(off.sum())} impossible positions are treated as missing"] if off.any() else []
     return np.where(off, np.nan, latitude), np.where(off, np.nan, longitude), notes
-
-
-def _noise_ratio(accuracy: np.ndarray) -> np.ndarray:
-    """Convert accuracies to factors on the usual standard deviation; 1 where there is no usable accuracy."""
-    usable = np.isfinite(accuracy) & (accuracy > 0)
-    if not usable.any():
-        return np.ones(len(accuracy))
-    usual = float(np.median(accuracy[usable]))
-    return np.where(
-        usable, np.clip(np.where(usable, accuracy, usual) / usual, 1 / MAX_NOISE_RATIO, MAX_NOISE_RATIO), 1.0
-    )
 
 
 def _distortion_notes(plane: LocalPlane, latitude: np.ndarray) -> list[str]:

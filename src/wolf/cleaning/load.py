@@ -64,6 +64,7 @@ class LoadedTable(NamedTuple):
         parts: columns of year, month and so on, if dates are in several columns; `time` is then the first.
         decimal: decimal mark of the values, in which results are written too.
         exog: exogenous variables, (rows, K); None without.
+        sd: reported accuracy of each row, (rows,); None without.
     """
 
     table: io.Table
@@ -83,6 +84,7 @@ class LoadedTable(NamedTuple):
     parts: tuple[str, ...] = ()
     decimal: str = "."
     exog: np.ndarray | None = None
+    sd: np.ndarray | None = None
 
     @property
     def time_names(self) -> list[str]:
@@ -102,6 +104,7 @@ def load(
     by: str | None = None,
     how: ReadOptions = ReadOptions(),
     exog: tuple[str, ...] = (),
+    sd: str | None = None,
 ) -> LoadedTable:
     """Read a file and find its columns.
 
@@ -113,17 +116,20 @@ def load(
         by: name of the column that identifies the series.
         how: options of reading.
         exog: names of the columns of exogenous variables.
+        sd: name of the column with the accuracy of each row.
     """
     table = io.read_table(source, how.header, skip=how.skip, comment=how.comment, ragged=how.on_bad_cell)
     notes: list[str] = list(table.notes)
     parts = time if column_roles.are_parts(time) else ()
+    accuracy = () if sd is None else (sd,)
     if len(time) > 2 and not parts:
         expected = "one column, one with dates and one with times of day, or year, month, day and so on"
         raise ValueError(f"--time names {expected}; got {', '.join(time)}")
-    for name in (*time, *(() if by is None else (by,)), *values, *exog):
+    keys_of = () if by is None else (by,)
+    for name in (*time, *keys_of, *values, *exog, *accuracy):
         _check_name(table, name)
-    _check_roles(time, by, values, exog)
-    others = {by, *values, *exog}
+    _check_roles({"--time": time, "--by": keys_of, "--value": values, "--exog": exog, "--sd": accuracy})
+    others = {by, *values, *exog, *accuracy}
     columns = column_roles.describe(table, how.decimal)
     dated = time[0] if time else column_roles.find_time(table, columns, others, notes)
     clock = time[1] if len(time) > 1 else None if time else column_roles.find_clock(table, columns, dated, others)
@@ -134,7 +140,7 @@ def load(
     names = list(dict.fromkeys(values))
     if not names and places:
         names = [places["latitude"], places["longitude"]]
-    names = names or [column_roles.find_value(table, columns, {dated, clock, by, *parts, *exog}, notes)]
+    names = names or [column_roles.find_value(table, columns, {dated, clock, *parts, *others}, notes)]
     groups, labels, keys = (None, None, None) if by is None else io.group_column(table, by)
     stacked, decimal = _value_columns(table, names, how, notes, groups)
     axis = None
@@ -150,10 +156,9 @@ def load(
     if place:
         described = " and ".join(f"{name!r} as {kind}" for kind, name in places.items())
         notes.append(f"positions ({described}) are cleaned in metres on a plane")
-    regressors = _regressors(table, exog, how)
-    if place and regressors is not None:
-        raise ValueError("--exog goes with measurements, not with positions: name a column with --value")
-    return LoadedTable(table.without_rows(), quoted, *found, {}, place, parts, decimal, regressors)
+    noise = _accuracy(table, sd, how, notes, place)
+    regressors = _regressors(table, exog, how, place)
+    return LoadedTable(table.without_rows(), quoted, *found, {}, place, parts, decimal, regressors, noise)
 
 
 def _value_columns(
@@ -165,10 +170,26 @@ def _value_columns(
     return np.stack([column.values for column in columns], axis=1), decimal
 
 
-def _regressors(table: io.Table, names: tuple[str, ...], how: ReadOptions) -> np.ndarray | None:
+def _accuracy(
+    table: io.Table, name: str | None, how: ReadOptions, notes: list[str], place: dict[str, np.ndarray] | None
+) -> np.ndarray | None:
+    """Read the accuracy of each row, (rows,), and add it to that of positions."""
+    if name is None:
+        return None
+    found = _numbers(table, name, how, notes).values
+    if place:
+        place["accuracy"] = found
+    return found
+
+
+def _regressors(
+    table: io.Table, names: tuple[str, ...], how: ReadOptions, place: dict[str, np.ndarray] | None
+) -> np.ndarray | None:
     """Read exogenous variables, (rows, K)."""
     if not names:
         return None
+    if place:
+        raise ValueError("--exog goes with measurements, not with positions: name a column with --value")
     columns = [_numbers(table, name, how, []).values for name in names]
     return read_exogenous(np.stack(columns, axis=1), names, "--exog").values
 
@@ -260,10 +281,9 @@ def _check_name(table: io.Table, name: str) -> None:
     raise ValueError(f"{table.name} has no column {name!r}.{hint} Its columns are {', '.join(map(repr, names))}")
 
 
-def _check_roles(time: tuple[str, ...], by: str | None, values: tuple[str, ...], exog: tuple[str, ...]) -> None:
-    """Raise an error for a column with two roles."""
-    given = {"--time": time, "--by": [by], "--value": values, "--exog": exog}
-    for name in filter(None, {*time, by, *values, *exog}):
+def _check_roles(given: dict[str, tuple[str, ...]]) -> None:
+    """Raise an error for a column with two roles; names by option."""
+    for name in {name for names in given.values() for name in names}:
         options = [option for option, names in given.items() if name in names]
         if len(options) > 1:
             raise ValueError(f"column {name!r} cannot be both {' and '.join(options)}")

@@ -6,18 +6,20 @@ A new option of `wolf filter` takes three source files: a field here (in both cl
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
 from wolf import validation
-from wolf.cleaning import durations
+from wolf.cleaning import durations, rules
+from wolf.cleaning.scales import Scale, read_scale
 from wolf.statespace import LinearModel
 
 MAX_FORECAST_STEPS = 1_000_000  # a forecast is held in memory as a whole before it is written
 AUTO = "auto"  # model name that selects a model from the data
 MIN_PATIENCE_ROWS = 2  # a single rejected measurement is always consistent with itself
 DEFAULT_LEVEL = 0.95  # probability of the intervals
+CORRECTIONS = ("offset", "drift")  # of the readings before a calibration
 
 
 class CleaningOptions(TypedDict, total=False):
@@ -32,6 +34,15 @@ class CleaningOptions(TypedDict, total=False):
     causal: bool
     patience: str | float | None
     max_fault_length: str | float | None
+    rules: Any
+    labels: Any
+    maintenance: Any
+    correction: str | None
+    every: str | float | None
+    max_gap: str | float | None
+    transform: Any
+    angle: str | None
+    together: bool | str | Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +65,19 @@ class Options:
             ("2h") or a number of rows.
         max_fault_length: longest fault of a retrospective search, as a duration ("2h") or a number of rows; a longer
             deviation is a shift of the level. Default: 30 rows, at most a twentieth of the series.
+        rules: limits of the readings, by column (`wolf.cleaning.rules`), or a TOML file with a table `rules`.
+        labels: readings labelled by hand as `fault` or `good` (`wolf.cleaning.time_intervals`).
+        maintenance: known events, such as calibrations, which are no faults (`wolf.cleaning.maintenance`).
+        correction: "offset" or "drift" to correct the readings before each calibration.
+        every: step of a regular grid for the output, as a duration ("15min") or a number of steps.
+        max_gap: longest gap that `cleaned` fills, as a duration or a number of rows.
+        transform: scale on which values are modelled, so that intervals keep to their range: "log", "sqrt", "logit",
+            "logit:0:100", or a pair of functions (`wolf.numerics.measurement_transforms`).
+        angle: "degrees" or "radians" of values that are angles, which wrap around.
+        together: names of value columns that are correlated, True for all: each is judged and filled by the others too.
         dated: whether times are seconds of a clock, so that days and weeks have a meaning.
         origin: Unix time in seconds at which such times are 0.
+        zone: time zone of dates without one in the files of labels and maintenance.
     """
 
     model: str | LinearModel = AUTO
@@ -69,12 +91,23 @@ class Options:
     causal: bool = False
     patience: str | float | None = None
     max_fault_length: str | float | None = None
+    rules: Any = None
+    labels: Any = None
+    maintenance: Any = None
+    correction: str | None = None
+    every: str | float | None = None
+    max_gap: str | float | None = None
+    transform: Any = None
+    angle: str | None = None
+    together: bool | str | Sequence[str] = False
     dated: bool = False
     origin: float = 0.0
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without the data."""
         validation.confidence_level(self.level)
+        read_scale(self.transform, self.angle)
         validation.boolean("smooth", self.smooth)
         validation.boolean("causal", self.causal)
         if self.causal and self.smooth:
@@ -82,7 +115,10 @@ class Options:
                 "causal and smooth exclude each other: causal uses the past of each row, smooth the whole series"
             )
         durations.check("patience", self.patience, min_rows=MIN_PATIENCE_ROWS)
-        durations.check("max_fault_length", self.max_fault_length)
+        for name in ("max_fault_length", "every", "max_gap"):
+            durations.check(name, getattr(self, name))
+        rules.parse(self.rules)
+        self._check_correction()
         if isinstance(self.forecast, int) and self.forecast > MAX_FORECAST_STEPS:
             raise ValueError(f"a forecast has at most {MAX_FORECAST_STEPS:,} steps; got {self.forecast:,}")
         validation.integer("forecast", self.forecast)
@@ -91,6 +127,18 @@ class Options:
                 f"model must be a name, such as 'local-level', a file, or a linear model; "
                 f"got {validation.short_repr(self.model)}"
             )
+
+    def _check_correction(self) -> None:
+        """Check the correction of calibrated readings."""
+        if self.correction is not None and self.correction not in CORRECTIONS:
+            raise ValueError(f"correction must be one of {', '.join(CORRECTIONS)}; got {self.correction!r}")
+        if self.correction is not None and self.maintenance is None:
+            raise ValueError("correction needs the times of calibrations: give them as maintenance")
+
+    @property
+    def scale(self) -> Scale:
+        """Scale on which values are modelled."""
+        return read_scale(self.transform, self.angle)
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any], **more: Any) -> "Options":

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning import durations, exogenous, retrospective, runs
+from wolf.cleaning import durations, exogenous, known_faults, regular_grid, retrospective, runs
 from wolf.cleaning.options import AUTO, MIN_PATIENCE_ROWS, Options
 from wolf.cleaning.prepared_series import PreparedSeries
+from wolf.cleaning.reported_noise import noise_ratio
 from wolf.cleaning.result import CleanedSeries
 from wolf.cleaning.sampling import Order, gaps_of
+from wolf.cleaning.together import ExplainedByOthers, explain_by_others, together_columns
 from wolf.diagnostics.faults import sentinel_values
 from wolf.execution import validate
 from wolf.fitting import Fit, Start
@@ -47,6 +49,7 @@ def clean(
     labels: list[str] | None = None,
     names: list[str] | None = None,
     exog: np.ndarray | None = None,
+    sd: np.ndarray | None = None,
     on_progress: Callable[[int], object] = lambda rows: None,
     on_note: Callable[[str], object] = lambda text: None,
     on_failure: Callable[[str, str], object] | None = None,
@@ -61,6 +64,8 @@ def clean(
         labels: of the groups.
         names: of the columns.
         exog: exogenous variables, (rows, K); what they explain is subtracted before the search and added afterwards.
+        sd: reported accuracy of each row, (rows,), in any unit: the standard deviation of the noise is proportional to
+            it, and the factor is fitted. NaN where unknown.
         on_progress: called with a number of rows whenever they are done.
         on_note: called with each remark about the data.
         on_failure: called with label and reason of a series that cannot be filtered, which is then left out. None to
@@ -80,6 +85,7 @@ def clean(
         labels=labels,
         names=names,
         exog=exog,
+        sd=sd,
         on_note=on_note,
         on_failure=on_failure,
     )
@@ -98,6 +104,7 @@ def prepare(
     labels: list[str] | None = None,
     names: list[str] | None = None,
     exog: np.ndarray | None = None,
+    sd: np.ndarray | None = None,
     on_note: Callable[[str], object] = lambda text: None,
     on_failure: Callable[[str, str], object] | None = None,
 ) -> Iterator[PreparedSeries]:
@@ -111,17 +118,33 @@ def prepare(
         _known_parameters(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
     blocks = column_blocks(options, names)
+    excluded = {"exog": exog is not None, "sd": sd is not None, "forecast": bool(options.forecast)}
+    if options.every is not None and any(excluded.values()):
+        raise ValueError(f"every and {next(name for name, given in excluded.items() if given)} exclude each other")
+    knowledge = known_faults.Knowledge.load(options, names)
     order = Order(times)
     members = [None] if groups is None else _rows_by_group(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
         rows = order(rows)
         data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
+        if options.every is not None:
+            rows, stamps, data = regular_grid.add_missing_rows(rows, stamps, data)
+        joint = _explain_jointly(
+            data, stamps, named, options, names, None if sd is None else sd[slice(None) if rows is None else rows]
+        )
+        if joint:
+            on_note(_describe_joint(label, joint, names))
         for columns in blocks:
             title = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             block = data[:, columns[0] : columns[-1] + 1]
-            regressors = exog if exog is None or rows is None else exog[rows]
+            regressors, accuracy = (part if part is None or rows is None else part[rows] for part in (exog, sd))
+            ratio = None if accuracy is None else noise_ratio(accuracy) ** 2
+            others = joint.get(columns[0]) if len(columns) == 1 else None
             try:
-                yield _prepare_one(title, rows, tuple(columns), block, stamps, named, options, regressors)
+                known = known_faults.find(knowledge, block, stamps, rows, options, [names[j] for j in columns], label)
+                yield _prepare_one(
+                    title, rows, tuple(columns), block, stamps, named, options, regressors, known, ratio, others
+                )
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):
                     raise
@@ -138,21 +161,23 @@ def _prepare_one(
     named: Named | None,
     options: Options,
     exog: np.ndarray | None = None,
+    known_before: tuple[np.ndarray, known_faults.KnownFaults] | None = None,
+    ratio: np.ndarray | None = None,
+    others: ExplainedByOthers | None = None,
 ) -> PreparedSeries:
     which = f" (series {label})" if label else ""
-    if not np.isfinite(values).any():
-        missing = np.isnan(values).all()
-        reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
-        raise ValueError(f"{reason}{which}")
+    _check_measured(values, which)
     unit, gaps = gaps_of(times)
-    plain = sentinel_values.without_codes(values)  # -999 and the like must not affect the model and its noise
-    measured = plain
+    values, aside = (values, None) if known_before is None else known_before
+    usable = values if aside is None else aside.usable(values)
+    modelled, measured = _on_model_scale(usable, options, others)
+    plain = measured
     if exog is not None:
         plain = measured - exogenous.first_share(measured, exog)
     choice = None
     if named is None:
         choice, named = _select_model(plain, unit if options.dated else None, gaps, which)
-    known = _known_parameters(named, options)
+    known = _known_parameters(named, options, others is not None)
     named.check_gaps(gaps)
     free = [name for name in named.parameters if name not in known]
     try:
@@ -166,11 +191,12 @@ def _prepare_one(
     if choice is not None:
         fit, window = _choice_to_fit(choice, known), choice.rows
     elif free:
-        fit, window = runs.fit_noise(named, plain, gaps, prior, known, step_var, options.restarts)
+        fit, window = runs.fit_noise(named, plain, gaps, prior, known, step_var, options.restarts, ratio)
     parameters = (fit.parameters if fit else {}) | known
     parameters = {name: parameters[name] for name in named.parameters}
 
     part = None if exog is None else exogenous.explained(measured, exog, gaps, named, parameters, step_var)
+    part = part if others is None else others.share if part is None else part.plus(others.share)
 
     def build(gaps: np.ndarray | None) -> LinearModel:
         return named.builder(gaps, prior, len(columns))(**parameters)
@@ -201,10 +227,58 @@ def _prepare_one(
         options=options,
         named=named,
         explained=part,
+        known=aside,
+        modelled=modelled,
+        ratio=ratio,
+        known_forecast=None if others is None else others.forecast,
     )
     if prepared.is_retrospective:
         prepared.method = retrospective.RETROSPECTIVE
     return prepared
+
+
+def _check_measured(values: np.ndarray, which: str) -> None:
+    if not np.isfinite(values).any():
+        missing = np.isnan(values).all()
+        reason = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
+        raise ValueError(f"{reason}{which}")
+
+
+def _on_model_scale(
+    values: np.ndarray, options: Options, others: ExplainedByOthers | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return values on the scale of the model, and the same for fits: without codes and what others explain."""
+    modelled = options.scale.to_model(values)
+    plain = sentinel_values.without_codes(modelled)  # -999 and the like must not affect the model and its noise
+    plain = plain if options.scale.is_identity else np.where(np.isfinite(plain), plain, np.nan)
+    return modelled, plain if others is None else plain - others.share.share
+
+
+def _explain_jointly(
+    values: np.ndarray,
+    times: np.ndarray | None,
+    named: Named | None,
+    options: Options,
+    names: list[str],
+    sd: np.ndarray | None,
+) -> dict[int, ExplainedByOthers]:
+    """Compute what the columns of `together` explain of each other, for one series."""
+    columns = together_columns(options.together, names)
+    if not columns:
+        return {}
+    ratio = None if sd is None else noise_ratio(sd) ** 2
+
+    def prepare_column(j: int) -> PreparedSeries:
+        return _prepare_one(names[j], None, (j,), values[:, j : j + 1], times, named, options, ratio=ratio)
+
+    return explain_by_others(prepare_column, columns, options.causal)
+
+
+def _describe_joint(label: str, joint: dict[int, ExplainedByOthers], names: list[str]) -> str:
+    """Describe which columns are correlated."""
+    pairs = {(min(i, j), max(i, j)): value for i, each in joint.items() for j, value in each.correlations.items()}
+    listed = ", ".join(f"{names[i]} and {names[j]} {value:.2f}" for (i, j), value in sorted(pairs.items()))
+    return f"{label + ': ' if label else ''}columns judged together, by the correlation of their changes: {listed}"
 
 
 def _select_model(
@@ -274,12 +348,13 @@ def _named_model(options: Options) -> Named | None:
     return next((each for each in simple if set(options.parameters) <= set(each.parameters)), simple[0])
 
 
-def _known_parameters(named: Named, options: Options) -> dict[str, float]:
-    """Collect the variances that need no fit."""
+def _known_parameters(named: Named, options: Options, is_remainder: bool = False) -> dict[str, float]:
+    """Collect the variances that need no fit; of what other columns leave unexplained, that of the noise alone."""
     check_parameters(named, options.parameters)
     for name, value in options.parameters.items():
         validation.variances(**{name: value})
-    return named.given | dict(options.parameters)
+    known = named.given | dict(options.parameters)
+    return {name: value for name, value in known.items() if name == "obs_var" or not is_remainder}
 
 
 def column_blocks(options: Options, names: list[str]) -> list[list[int]]:

@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,13 +11,19 @@ from wolf.beliefs.density import deviations
 from wolf.cleaning import durations, retrospective, runs
 from wolf.cleaning.exogenous import Explained
 from wolf.cleaning.options import Options
-from wolf.cleaning.result import CleanedSeries, FittedSeries
+from wolf.cleaning.quality_flags import FAULT_NAMES, AlarmState, anomaly_scores, decay, qartod_flags
+from wolf.cleaning.regular_grid import unfilled_rows
+from wolf.cleaning.result import CleanedSeries, FittedSeries, SeriesForecast
 from wolf.cleaning.sampling import steps_on_grid
+from wolf.cleaning.scales import LIMITS, is_signed
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.registry import KF
 from wolf.interfaces import Filter
 from wolf.models.registry import Named, parse
 from wolf.models.structural import Sum
+
+if TYPE_CHECKING:
+    from wolf.cleaning.known_faults import KnownFaults
 
 PIECE_ROWS = 65_536  # rows of one piece of the results
 NUM_RUNNERS_UP = 3  # models next to the selected one that may impute gaps
@@ -32,7 +39,12 @@ class PreparedSeries(FittedSeries):
         filter: the method.
         options: how to clean.
         named: the model before its variances and times are known.
-        explained: what exogenous variables explain; None without any.
+        explained: what exogenous variables and other columns explain; None without any.
+        known: faults and events that are known before the search; None without any.
+        known_forecast: of the column by itself, where other columns explain a part of it.
+        modelled: the values on the scale of the model, without known faults, (T, M).
+        ratio: variance of the noise of each row over the model's, (T,), where rows have their own accuracy.
+        alarm: last alarm of a causal run in the pieces so far.
         done_rows: number of rows in the pieces so far.
         fault_codes: indices into `fault_search.FAULTS` of the rows in the pieces so far.
     """
@@ -42,14 +54,24 @@ class PreparedSeries(FittedSeries):
     filter: Filter
     options: Options
     named: Named
+    modelled: np.ndarray
+    ratio: np.ndarray | None = None
+    known_forecast: SeriesForecast | None = None
     explained: Explained | None = None
+    known: "KnownFaults | None" = None
+    alarm: AlarmState = dataclasses.field(default_factory=AlarmState)
     done_rows: int = 0
     fault_codes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
 
     @property
     def unexplained(self) -> np.ndarray:
-        """Measurements without what exogenous variables explain, (T, M)."""
-        return self.values if self.explained is None else self.values - self.explained.share
+        """Measurements on the scale of the model, without what exogenous variables explain, (T, M)."""
+        return self.modelled if self.explained is None else self.modelled - self.explained.share
+
+    @cached_property
+    def _on_model_scale(self) -> np.ndarray:
+        """All measurements on the scale of the model, without the steps at calibrations, (T, M)."""
+        return self.options.scale.to_model(self.values if self.known is None else self.values - self.known.steps)
 
     @property
     def is_retrospective(self) -> bool:
@@ -68,6 +90,7 @@ class PreparedSeries(FittedSeries):
             on_progress: called with the number of rows of each piece.
         """
         self.num_outliers = self.num_weights = self.done_rows = 0
+        self.alarm = AlarmState()
         self.fault_codes = np.zeros(len(self.values), np.int8)
         factor, final = deviations(self.options.level), None
         if self.is_retrospective:
@@ -77,24 +100,29 @@ class PreparedSeries(FittedSeries):
         run = runs.filter_causal if forward else runs.filter_whole  # samples and the like are not smoothed
         obs_vars = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
         first = 0
-        for arrays, state in run(self.build, self.filter, self.unexplained, self.gaps, self.options):
+        for arrays, state in run(self.build, self.filter, self.unexplained, self.gaps, self.options, self.ratio):
             variance, final = arrays.pop("variance"), state
+            noise = obs_vars if self.ratio is None else obs_vars * self.ratio[first : first + len(variance), None]
             arrays["fault"] = faults_from_outliers(arrays["outlier"], self.values[first : first + len(variance)])
             first += len(variance)
-            yield self._finish(arrays, variance, factor, factor * np.sqrt(variance + obs_vars), on_progress)
-        self.forecast = runs.forecast_series(
+            yield self._finish(arrays, variance, factor, factor * np.sqrt(variance + noise), on_progress)
+        ahead = runs.forecast_series(
             self.build, self.filter, final, self.times, self.unit, len(self.values), self.options
         )
+        self.forecast = self.known_forecast or self.options.scale.forecast_to_data(ahead, is_signed(self.values))
 
     def _judge_whole(self, factor: float, on_progress: Callable[[int], object]) -> Iterator[dict[str, np.ndarray]]:
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
         count = len(self.values)
         assert isinstance(self.named, Sum)  # as `is_retrospective` checked
-        values, gaps = self.unexplained, self.gaps
+        values, gaps, ratio = self.unexplained, self.gaps, 1.0 if self.ratio is None else self.ratio
         steps = steps_on_grid(gaps)
         if steps is not None:  # a missing row takes less time than steps of different lengths
             values, gaps = np.full((int(steps[-1]) + 1, values.shape[1]), np.nan), None
             values[steps] = self.unexplained
+            if self.ratio is not None:
+                ratio = np.ones(len(values))
+                ratio[steps] = self.ratio
         arrays, ends = runs.filter_retrospectively(
             self.named,
             self.parameters,
@@ -103,6 +131,7 @@ class PreparedSeries(FittedSeries):
             max_fault_rows(self.options, self.unit, count),
             self.options.level,
             self.options.diagnostics,
+            ratio,
             others=self._runners_up(),
         )
         if steps is not None:
@@ -111,7 +140,8 @@ class PreparedSeries(FittedSeries):
             runs.forecast_series(build, KF(), final, self.times, self.unit, count, self.options, column_factor)
             for build, final, column_factor in ends
         ]
-        self.forecast = runs.join_forecasts(forecasts)
+        ahead = runs.join_forecasts(forecasts)
+        self.forecast = self.known_forecast or self.options.scale.forecast_to_data(ahead, is_signed(self.values))
         for first in range(0, count, PIECE_ROWS):
             piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
             yield self._finish(piece, piece.pop("variance"), factor, piece.pop("prediction_half"), on_progress)
@@ -141,15 +171,34 @@ class PreparedSeries(FittedSeries):
             variance = variance + part.variance
             prediction_half = np.sqrt(prediction_half**2 + factor**2 * part.variance)
         half = factor * np.sqrt(variance)
+        rows = slice(self.done_rows, self.done_rows + len(half))
+        self.fault_codes[rows] = arrays["fault"]
+        arrays["fault"] = np.array(FAULT_NAMES)[arrays["fault"]]
+        if self.known is not None:
+            self.known.apply(arrays, self.done_rows)
+            self.fault_codes[rows][arrays["fault"] != "shift"] = 0
+        mean = arrays["mean"]
+        self._flag(arrays, prediction_half, rows)
         self.num_outliers += int(arrays["outlier"].sum())
         self.num_weights += arrays["outlier"].size
-        self.fault_codes[self.done_rows : self.done_rows + len(half)] = arrays["fault"]
         self.done_rows += len(half)
-        arrays["fault"] = np.array(retrospective.FAULTS)[arrays["fault"]]
         on_progress(len(half))
-        mean = arrays["mean"]
         arrays |= {"lower": mean - half, "upper": mean + half}
-        return arrays | {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+        arrays |= {"prediction_lower": mean - prediction_half, "prediction_upper": mean + prediction_half}
+        arrays = self.options.scale.to_data(arrays, is_signed(self.values))
+        if self.known is not None:
+            arrays |= {name: arrays[name] + self.known.steps[rows] for name in LIMITS}
+        return arrays
+
+    def _flag(self, arrays: dict[str, np.ndarray], prediction_half: np.ndarray, rows: slice) -> None:
+        """Add the anomaly scores and QARTOD flags to a piece."""
+        outlier, fault = arrays["outlier"], arrays["fault"]
+        suspect = None if self.known is None else self.known.suspect[rows]
+        arrays["qartod"] = qartod_flags(self.values[rows], outlier, arrays["weight"], fault, suspect)
+        scores = anomaly_scores(self._on_model_scale[rows], arrays["mean"], prediction_half, outlier, fault)
+        if self.options.causal:
+            scores, self.alarm = decay(scores, outlier, self.alarm)
+        arrays["anomaly_score"] = scores
 
     def clean(self, on_progress: Callable[[int], object]) -> CleanedSeries:
         """Filter the whole series.
@@ -165,7 +214,7 @@ class PreparedSeries(FittedSeries):
                     whole[name] = np.empty((len(self.values), *array.shape[1:]), array.dtype)
                 whole[name][first : first + len(array)] = array
             first += len(piece["mean"])
-        measured = np.isfinite(self.values)
+        measured = np.isfinite(self.unexplained)
         diagnostics: dict[str, Any] = {
             "standardised": _blank_missing(whole.pop("standardised", None), measured),
             "nis": _blank_missing(whole.pop("nis", None), measured.any(1)),
@@ -173,7 +222,9 @@ class PreparedSeries(FittedSeries):
         }
         common: dict[str, Any] = {field.name: vars(self)[field.name] for field in dataclasses.fields(FittedSeries)}
         common["rows"] = np.arange(len(self.values)) if self.rows is None else self.rows
-        return CleanedSeries(**common, **whole, **diagnostics)
+        series = CleanedSeries(**common, **whole, **diagnostics)
+        series.unfilled = unfilled_rows(series, self.options)
+        return series
 
 
 def max_fault_rows(options: Options, unit: float, count: int) -> int:

@@ -97,8 +97,11 @@ class CleanedSeries(FittedSeries):
         prediction_lower: lower end of the interval of a measurement, (T, M); None where there is none.
         prediction_upper: upper end.
         fault: per row, (T,): "" for a good measurement, "spike", "burst", "stuck", "dropout" or "drift" for a fault,
-            "shift" for the first measurement after a shift of the level, "gap" where all values are missing. None if
-            faults were not classified.
+            "shift" for the first measurement after a shift of the level, "gap" where all values are missing; "range",
+            "rate" (rules), "labelled" and "maintenance" where it was known before. None if faults were not classified.
+        anomaly_score: same shape as the weights; None where there is none (`quality_flags.anomaly_scores`).
+        qartod: QARTOD flags, likewise (`quality_flags.qartod_flags`).
+        unfilled: rows in gaps that are too long to fill, (T, M); None without a limit.
     """
 
     rows: np.ndarray
@@ -113,6 +116,9 @@ class CleanedSeries(FittedSeries):
     prediction_lower: Any = None
     prediction_upper: Any = None
     fault: np.ndarray | None = None
+    anomaly_score: np.ndarray | None = None
+    qartod: np.ndarray | None = None
+    unfilled: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         """Count outliers and weights."""
@@ -130,8 +136,9 @@ class CleanedSeries(FittedSeries):
 
     @property
     def cleaned(self) -> np.ndarray:
-        """Measurements, with the estimate in place of outliers and missing values, (T, M)."""
-        return replace_outliers(self.values, self.outlier, self.mean)
+        """Measurements, with the estimate in place of outliers and missing values, (T, M); NaN in `unfilled` gaps."""
+        cleaned = replace_outliers(self.values, self.outlier, self.mean)
+        return cleaned if self.unfilled is None else np.where(self.unfilled, np.nan, cleaned)
 
     def shift_rows(self) -> np.ndarray:
         """List the rows at which the level shifts, in the order of time."""

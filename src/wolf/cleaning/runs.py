@@ -13,13 +13,14 @@ from wolf.beliefs import Gaussian
 from wolf.beliefs.density import deviations
 from wolf.cleaning import retrospective
 from wolf.cleaning.options import Options
+from wolf.cleaning.reported_noise import with_noise
 from wolf.cleaning.result import SeriesForecast
 from wolf.cleaning.sampling import future_times
 from wolf.diagnostics.faults.sentinel_values import without_codes
 from wolf.engine import scan
 from wolf.engine.forecast import run_forecast
 from wolf.execution import validate, xla_batching
-from wolf.execution.xla_batching import pad_rows, pad_to_power_of_two
+from wolf.execution.padding import pad_rows, pad_steps, pad_to_power_of_two
 from wolf.fitting.initial_values import DYNAMICS_SHARE, OBS_SHARE
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.filters.gaussian import GaussianState
@@ -76,8 +77,9 @@ def fit_noise(
     known: dict[str, float],
     step_var: float,
     restarts: int,
+    ratio: np.ndarray | None = None,
 ) -> tuple[fitting.Fit, tuple[int, int]]:
-    """Fit the unknown variances on the middle of a series.
+    """Fit the unknown variances on the middle of a series; `ratio` as in `filter_causal`.
 
     Returns:
         The fit, and the fitted rows, first and last (exclusive).
@@ -94,8 +96,11 @@ def fit_noise(
         if name not in known
     }
 
+    ratio = None if ratio is None else pad_rows(ratio[slice(*window)], size, 1.0)
+
     def builder(**variances: float) -> LinearModel:
-        return build(**known, **variances)
+        model = build(**known, **variances)
+        return model if ratio is None else dataclasses.replace(model, R=model.R * ratio[:, None, None])
 
     if len(values) > CHUNK_ROWS:
         malloc_trim.trim_heap()
@@ -118,6 +123,7 @@ def filter_causal(
     values: np.ndarray,
     gaps: np.ndarray | None,
     options: Options,
+    ratio: np.ndarray | None = None,
 ) -> Chunks:
     """Filter forward in chunks of equal size, recording a few numbers per row.
 
@@ -130,6 +136,7 @@ def filter_causal(
         values: (T, M).
         gaps: (T,), or None.
         options: with a forecast the last chunk ends at the last row; otherwise it is padded.
+        ratio: variance of each row's measurements over the model's, (T,); None for 1.
     """
     size, even = min(CHUNK_ROWS, pad_to_power_of_two(len(values))), build(None)
     save = SignalRecorder(tuple(map(tuple, np.asarray(even.H).tolist())), options.diagnostics)
@@ -143,13 +150,15 @@ def filter_causal(
         length = count if options.forecast and first + size >= len(values) else size
         chunk_gaps = None if gaps is None else pad_rows(gaps[first : first + size], length, 1.0)
         model = even if chunk_gaps is None else build(chunk_gaps)
+        if ratio is not None:
+            model = with_noise(model, pad_rows(ratio[first : first + size], length, 1.0))
         with precision("float64"):
             arguments = (cast(model, "float64"), cast(method, "float64"), pad_rows(chunk, length, np.nan), None, key)
             final, recorded = xla_batching.run_one(*arguments, state=state, save=save)
         if not first and len(values) > CHUNK_ROWS:
             malloc_trim.trim_heap()
-        # The model of the next chunk has its own gaps, indexed from 0.
-        state = final if chunk_gaps is None else final._replace(t=np.zeros_like(final.t))
+        # The model of the next chunk has its own gaps and noise, indexed from 0.
+        state = final if chunk_gaps is None and ratio is None else final._replace(t=np.zeros_like(final.t))
         yield {name: array[:count] for name, array in recorded.items()}, state
 
 
@@ -159,9 +168,10 @@ def filter_whole(
     values: np.ndarray,
     gaps: np.ndarray | None,
     options: Options,
+    ratio: np.ndarray | None = None,
 ) -> Chunks:
     """Filter and smooth a whole series, in one piece; arguments as in `filter_causal`."""
-    model = build(gaps)
+    model = with_noise(build(gaps), ratio)
     out = api.filter(model, values, method=method)
     smoothed = api.smooth(out)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
@@ -322,7 +332,7 @@ def forecast_series(
     xla_batching.bound_programs()
     with precision("float64"):
         arguments = (cast(model, "float64"), cast(method, "float64"), final)
-        states, _ = to_numpy(run_forecast(*arguments, steps=xla_batching.pad_steps(steps)))
+        states, _ = to_numpy(run_forecast(*arguments, steps=pad_steps(steps)))
     states = jax.tree.map(lambda array: array[:steps], states)
     mean, variance = project(model, states.mean, states.cov)
     gaussian = deviations(options.level)

@@ -13,8 +13,8 @@ from jax import Array
 from wolf import native
 from wolf.beliefs import Gaussian
 from wolf.execution import backend_selection, xla_batching
+from wolf.execution.padding import pad_rows, pad_to_power_of_two
 from wolf.execution.smoothing import SmootherTask, run
-from wolf.execution.xla_batching import pad_rows, pad_to_power_of_two
 from wolf.inference.filters.gaussian import GaussianState
 from wolf.inference.registry import KF
 from wolf.interfaces import Filter, State, StepInfo

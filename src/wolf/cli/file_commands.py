@@ -22,6 +22,7 @@ from wolf.cli.options import (
     warn_if_large,
 )
 from wolf.cli.progress import progress_bar
+from wolf.cli.quality_options import merge_config, quality_options
 from wolf.runtime.gc_pause import gc_paused
 
 if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JAX
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
         "wolf filter readings.csv --report readings.html",
         "wolf filter readings.csv --value temperature --missing -999 --smooth",
         "wolf filter sensors.csv --by sensor --out clean.parquet",
+        "wolf filter readings.csv --min temperature=-20 --max-rate temperature=5/h --incidents incidents.csv",
     ),
 )
 @file_options
@@ -44,6 +46,27 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
     metavar="NAMES",
     help="Columns of exogenous variables (covariates) that the measurements depend on, such as rain,holiday. Rows with "
     "them and no measurement are forecast.",
+    shell_complete=shell_completion.columns,
+)
+@click.option(
+    "--sd",
+    metavar="NAME",
+    help="Column with the accuracy of each reading: the standard deviation of its noise is proportional to it.",
+    shell_complete=shell_completion.columns,
+)
+@click.option(
+    "--transform",
+    help="Scale on which the values are modelled, so that intervals keep to their range: log, sqrt, logit (shares), or "
+    "logit:0:100 with the bounds of the values.",
+)
+@click.option(
+    "--angle", type=click.Choice(["degrees", "radians"]), help="Unit of values that are angles, which wrap around."
+)
+@click.option(
+    "--together",
+    metavar="NAMES",
+    default=None,
+    help="Value columns that are correlated, such as temp,cond, or all: each is judged and filled by the others too.",
     shell_complete=shell_completion.columns,
 )
 @click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)
@@ -56,6 +79,7 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
 @click.option(
     "--max-fault-length", help="Longest fault, such as 2h or 12 rows; a longer deviation is a shift of the level."
 )
+@quality_options
 @click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to forecast, added as rows.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
 @click.option(
@@ -75,17 +99,19 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     """Clean the measurements in FILE (CSV, Parquet, Arrow; - for standard input).
 
     Writes the columns of FILE, followed by: mean with lower and upper (estimate of the signal), prediction_lower and
-    prediction_upper (interval of a measurement), weight, outlier, fault (spike, burst, stuck, dropout, drift; also
-    shift and gap) and cleaned. Each measurement is judged by those before and after it, unless --causal. Variances that
-    --set does not give are fitted.
+    prediction_upper (interval of a measurement), weight, outlier, fault (spike, burst, stuck, dropout, drift, range,
+    rate, labelled; also shift, gap and maintenance), cleaned, anomaly_score (1/2 and more: outlier) and qartod (1 good,
+    2 not evaluated, 3 suspect, 4 fault, 9 missing). Each measurement is judged by those before and after it, unless
+    --causal. Variances that --set does not give are fitted.
     """
     if os.path.isdir(source):
         raise InputError(f"{source} is a folder: `wolf dataset`, of the package wolf-fleet, filters folders of Parquet")
     with gc_paused():
         from wolf.cleaning import Options, io
-        from wolf.cli.commands import filter
+        from wolf.cli.commands import filter, filter_tables
         from wolf.runtime import malloc_trim
 
+    options = merge_config(options | {"method": method})
     if options["exog"] and options["forecast"]:
         raise InputError(
             "a forecast needs the exogenous variables of the future: append rows that have them and no measurement, "
@@ -94,22 +120,27 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     malloc_trim.share_arena()
     chosen = Options.from_mapping(
         options,
-        method=filter.parse_method(method),
+        method=filter.parse_method(options["method"]),
         parameters=filter.parse_settings(options["settings"]),
         diagnostics=report is not None,
+        zone=options["zone"],
     )
     target = filter.default_target(source) if out is None else out
-    io.check_table(target)
-    if report is not None:
-        io.check_target(report)
-    io.check_apart(input_files(options["model"], source), {"--out": target, "--report": report})
+    tables = {"--out": target, "--incidents": options["incidents"]}
+    outputs = tables | {"--report": report, "--record": options["record"]}
+    for name, path in outputs.items():
+        if path is not None:
+            (io.check_table if name in tables else io.check_target)(path)
+    io.check_apart(input_files(options["model"], source) | _tables_read(options), outputs)
     loaded = load(source, options)
     warn_if_large(options["model"], options["quiet"])
     if loaded.axis is not None and loaded.axis.origin is not None:
         chosen = dataclasses.replace(chosen, dated=True, origin=loaded.axis.origin / 1e9)
     with progress_bar(f"Filtering {len(loaded.values):,} rows", loaded.values.size, options["quiet"]) as bar:
-        series = _clean(loaded, chosen, target, report is not None, options["escape_formulas"], bar.update)
+        whole = any(each is not None for each in (report, options["incidents"], chosen.every, chosen.max_gap))
+        series = _clean(loaded, chosen, target, whole, options["escape_formulas"], bar.update)
     wrote = ["standard output" if target == "-" else target]
+    wrote += filter_tables.write(loaded, series, chosen, options, source)
     if report is not None:
         _write_report(report, loaded, series, chosen, options["quiet"])
         wrote.append(f"{report} (open it in a browser)")
@@ -121,6 +152,12 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         raise click.exceptions.Exit(1)
 
 
+def _tables_read(options: dict[str, Any]) -> dict[str, str | None]:
+    """List the tables that the options name, by role."""
+    names = ("labels", "maintenance", "config")
+    return {f"the file of --{name}": options[name] for name in names}
+
+
 def _clean(
     loaded: "LoadedTable",
     chosen: "Options",
@@ -130,15 +167,19 @@ def _clean(
     on_progress: Callable[[int], object],
 ) -> "Sequence[FittedSeries]":
     """Clean series or tracks, and write them."""
-    from wolf.cli.commands import filter, filter_output, track
+    from wolf.cli.commands import filter, filter_output, filter_tables, track
 
     if loaded.place is not None:
+        filter_tables.refuse_for_tracks(chosen)
         tracks = track.run(loaded, chosen, on_progress)
         track.write(target, loaded, tracks, escape_formulas)
         return [each.series for each in tracks]
     if Path(target).suffix.lower() == track.GPX:
         raise ValueError(f"{target} is for tracks: {loaded.table.name} has no columns of latitude and longitude")
     series = (filter.clean_series if whole else filter.start)(loaded, chosen, on_progress)
+    if chosen.every is not None:
+        filter_tables.write_grid(target, loaded, series, chosen, escape_formulas)
+        return series
     filter_output.write(target, loaded, series, on_progress, escape_formulas)
     return series
 
@@ -157,6 +198,7 @@ def _write_report(path: str, loaded: "LoadedTable", series: Any, chosen: "Option
             time=loaded.time,
             notes=loaded.notes,
             failed=loaded.failed,
+            utc=loaded.axis is not None and (loaded.axis.zoned or loaded.axis.zone is not None),
         )
 
 

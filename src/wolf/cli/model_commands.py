@@ -131,6 +131,13 @@ def certify(
     "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
 )
 @click.option(
+    "--argument",
+    "arguments",
+    multiple=True,
+    type=click.Choice(["R", "H", "F", "Q", "dt"]),
+    help="What a step takes as an argument, instead of the number in the model; repeat for several.",
+)
+@click.option(
     "--dtype",
     type=click.Choice(["float32", "float64"]),
     default="float32",
@@ -153,7 +160,8 @@ def export(model: str, settings: tuple[str, ...], columns: int, out: str, **opti
 
     io.check_apart(input_files(model), {"--out": out})
     given = filter.parse_settings(settings)
-    made = exporting.export(model, given, columns, out, method=options["method"], dtype=options["dtype"])
+    how = {name: options[name] for name in ("method", "dtype", "arguments")}
+    made = exporting.export(model, given, columns, out, **how)
     echo_summary(repr(made), dataclasses.asdict(made), options["as_json"], options["quiet"])
 
 

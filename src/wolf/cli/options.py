@@ -144,7 +144,7 @@ def load(source: str, options: dict[str, Any]) -> "LoadedTable":
     how = loading.ReadOptions(header=not options["no_header"], **{name: options[name] for name in names})
     with progress_bar(f"Reading {source}", quiet=options.get("quiet", False)):
         exog = tuple(filter(None, (name.strip() for name in (options.get("exog") or "").split(","))))
-        return loading.load(source, options["time"], options["values"], options["by"], how, exog)
+        return loading.load(source, options["time"], options["values"], options["by"], how, exog, options.get("sd"))
 
 
 def input_files(model: str, source: str | None = None) -> dict[str, str | None]:

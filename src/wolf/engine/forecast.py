@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.beliefs import Gaussian
+from wolf.beliefs import Affine, Belief, Gaussian
 from wolf.engine.scan import predict
+from wolf.inference.filters import ErrorState, TruncatedFilter
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
+from wolf.interfaces import Filter
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
@@ -52,15 +54,30 @@ def run_forecast(
         u_lead, u = now_inputs
         state = predict(model, method, state, u_lead, update_first=update_first, u_before=u_lead)
         now = model.at(state.t)
-        view = method.linearization(now.projection(u), state.belief).with_jac()
+        shown, view = _shown_belief(method, state), _linearized_measurement(method, now, state, u)
         obs_cov = now.obs_cov_at(state.mean, u)
         obs_cov = obs_cov if std_ratio is None else obs_cov * linalg.outer(std_ratio, std_ratio)
-        factor = state.belief.innovation(view, obs_cov, jnp.ones_like(view.mean))
+        factor = shown.innovation(view, obs_cov, jnp.ones_like(view.mean))
         measurement = Gaussian(view.mean, factor.product())
-        return state._replace(t=state.t + 1), (Gaussian(state.mean, state.cov), measurement)
+        return state._replace(t=state.t + 1), (Gaussian(shown.mean, shown.cov), measurement)
 
     _, beliefs = jax.lax.scan(body, state, (lead, inputs), length=steps)
     return beliefs
+
+
+def _shown_belief(method: Filter, state: GaussianState) -> Belief:
+    """Return the belief about the state, within its bounds; the next prediction starts from the one without them."""
+    if not isinstance(method, TruncatedFilter):
+        return state.belief
+    truncated, changed = method.truncated(Gaussian(state.mean, state.cov))
+    return state.belief.replaced(truncated).where(changed, state.belief)
+
+
+def _linearized_measurement(method: Filter, now: Model, state: GaussianState, u: Array | None) -> Affine:
+    """Linearize the measurement; on a manifold as a function of the error of the state."""
+    if isinstance(method, ErrorState):
+        return method.measurement_of_error(now, state, u).with_jac()
+    return method.linearization(now.projection(u), _shown_belief(method, state)).with_jac()
 
 
 def _noise_std_ratio(method: GaussianFilter, state: GaussianState, size: int) -> Array | None:

@@ -8,7 +8,8 @@ import numpy as np
 
 from wolf.beliefs import Gaussian
 from wolf.engine.forecast import run_forecast
-from wolf.execution.xla_batching import bound_programs, call, pad, pad_steps, run_forecasts
+from wolf.execution.padding import pad, pad_steps
+from wolf.execution.xla_batching import bound_programs, call, run_forecasts
 from wolf.interfaces import Filter
 from wolf.numerics.precision import precision, to_dtype, to_numpy
 from wolf.numerics.pytree import PyTree, cast

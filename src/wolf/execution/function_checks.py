@@ -29,7 +29,7 @@ from wolf.inference.noise import Weighted
 from wolf.interfaces import Filter, WeightFunction
 from wolf.numerics.jax_compat import with_own_arrays
 from wolf.numerics.precision import precision
-from wolf.numerics.pytree import PyTree, cast, is_plain_function
+from wolf.numerics.pytree import PyTree, cast, field_values, is_plain_function
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel
 from wolf.statespace.bound_functions import num_arguments
 
@@ -136,9 +136,8 @@ def _own_weights(tree: object, pooled: bool = True) -> Iterator[tuple[WeightFunc
         return
     if isinstance(tree, EnsembleFilter):
         pooled = tree.scope == "pooled"
-    for field in dataclasses.fields(tree):
-        value = getattr(tree, field.name)
-        if field.name == "weight" and callable(value):
+    for name, value in field_values(tree).items():
+        if name == "weight" and callable(value):
             if not _is_of_wolf(value):
                 yield value, pooled
         else:

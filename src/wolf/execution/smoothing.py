@@ -10,7 +10,8 @@ from wolf import native
 from wolf.beliefs import Gaussian
 from wolf.execution import validate, xla_batching
 from wolf.execution.backend_selection import compile_backward
-from wolf.execution.xla_batching import bound_programs, pad, pad_steps, stretch
+from wolf.execution.padding import pad, pad_steps, stretch
+from wolf.execution.xla_batching import bound_programs
 from wolf.interfaces import Linearization
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision, to_dtype

@@ -39,8 +39,13 @@ def resolve_method(method: str | Filter | None, model: Model) -> Filter:
     if jax.tree_util.all_leaves([method]):
         raise ValueError(f"decorate {type(method).__name__} with @wolf.numerics.pytree.pytree, for JAX to look inside")
     if method.requirements.linear and not model.linear:
-        words = 'use method="EKF", or leave it out for the robust one' if method.linearization else "use another method"
-        name = "KF" if method.linearization else type(method).__name__
+        name = registry.name_of(method) or ("KF" if method.linearization else type(method).__name__)
+        other = f"E{name}" if f"E{name}" in registry.TABLE else "EKF"
+        words = (
+            f'use method="{other}", or leave it out for the robust one'
+            if method.linearization
+            else "use another method"
+        )
         raise ValueError(f"{name} needs a linear model; for functions {words}")
     check_weights(method, model)
     return (_around_error(method) if is_curved(model) else method).suited(model)

@@ -146,7 +146,8 @@ class Backtest:
             columns["time"] = np.concatenate(times)
         if size > 1:
             columns["measured"] = np.tile(np.array(self.names or range(size)), count * horizon)
-        columns |= {name: getattr(self, name).ravel() for name in ("actual", "mean", "lower", "upper")}
+        values = {"actual": self.actual, "mean": self.mean, "lower": self.lower, "upper": self.upper}
+        columns |= {name: value.ravel() for name, value in values.items()}
         return data_frame.make_frame([columns], backend)
 
     def __repr__(self) -> str:

@@ -114,8 +114,10 @@ class FitSummary:
         return rows
 
     def _checks(self) -> tuple[list[Pair], list[Pair]]:
+        tests = [dataclasses.asdict(each) for each in self.tests]
+
         def joined(name: str) -> str:
-            return ", ".join(f"{getattr(each, name):.2f}" for each in self.tests)
+            return ", ".join(f"{each[name]:.2f}" for each in tests)
 
         left = [("Ljung-Box (L1) (Q):", "ljung_box"), ("Prob(Q):", "ljung_box_p")]
         left += [("Heteroskedasticity (H):", "heteroskedasticity"), ("Prob(H) (two-sided):", "heteroskedasticity_p")]

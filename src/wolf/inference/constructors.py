@@ -16,6 +16,7 @@ from wolf.inference.filters import (
     GaussianFilter,
     LowRankFilter,
 )
+from wolf.inference.filters.ensemble import DEFAULT_MEMBERS
 from wolf.inference.linearization import Automatic, Linear, Taylor
 from wolf.inference.noise.divergence_recovery import JumpRecovery
 from wolf.interfaces import Filter, Form, Linearization, NoiseModel, Number, WeightFunction
@@ -272,19 +273,24 @@ def ensemble(
 ) -> Callable[..., EnsembleFilter]:
     """Return a constructor of ensemble filters; its options are those of the filter, the analysis (`rotate`) and `c`.
 
+    Without an inflation it has `default_inflation`, except the filters as published.
+
     Args:
         analysis: class of the analysis.
         weight: the default weight; the robust default if None. A class is built with the option `c`.
         **fixed: other defaults.
     """
 
-    def build(inflation: ensembles.Inflation | float | Array = 1.0, **options: Any) -> EnsembleFilter:
+    def build(inflation: ensembles.Inflation | float | Array | None = None, **options: Any) -> EnsembleFilter:
         pooled = options.get("scope") == "pooled"
         default = weights.MahalanobisIMQ(metric="S") if pooled else ensembles.ROBUST
         robust = default if weight is None else weight
         of_analysis = {name: options.pop(name) for name in {"rotate"} & options.keys()}
         if isinstance(robust, type):  # one of the rules as published, which has a threshold
             options.setdefault("weight", robust(options.pop("c", None)))
+        if inflation is None and analysis is not ensembles.SampledGain:  # those as published have none
+            inflation = ensembles.default_inflation(options.get("num_members", DEFAULT_MEMBERS))
+        inflation = 1.0 if inflation is None else inflation
         if not isinstance(inflation, ensembles.Inflation):
             inflation = ensembles.Multiplicative(inflation)
         chosen: dict[str, Any] = {"weight": robust} | fixed | options

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from wolf.cleaning.forecast_rows import ColumnNames
 from wolf.cleaning.frames import filter_frame, result_names
+from wolf.cleaning.incident_table import incidents
 from wolf.integrations import accessor_registration
 from wolf.results.views.data_frame import narwhals
 
@@ -48,6 +49,10 @@ class FrameAccessor:
         names = list(values) if isinstance(values, list | tuple) else [values]
         cleaned = (_cleaned_column(out, names, j, before.columns) for j in range(len(names)))
         return before.with_columns(*cleaned).to_native()
+
+    def incidents(self, **options: Any) -> Any:
+        """List the incidents of a frame that `filter` returned; options as in `wolf.incidents`."""
+        return incidents(self._frame, **options)
 
 
 class SeriesAccessor:

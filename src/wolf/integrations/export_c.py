@@ -5,40 +5,20 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
-from jax import Array
-
-from wolf import native, validation
-from wolf.api import filter
-from wolf.execution import backend_selection, function_checks, prepared, validate
-from wolf.interfaces import Dtype, Filter, State, StepInfo
+from wolf import validation
+from wolf.execution import validate
+from wolf.integrations.exported_step import ExportSettings, check_shared_state, exported_step, sensor_models
+from wolf.interfaces import Dtype, Filter
 from wolf.native.codegen.c_source import CSource
-from wolf.native.frontend.signature import flatten_model
-from wolf.native.frontend.trace import trace
+from wolf.online import Sensor
 from wolf.runtime import checkpoints
-from wolf.statespace import Model, time_axes
+from wolf.statespace import Model
 
 REPORT_FIELDS = ("weight", "outlier", "residual", "nis", "log_likelihood", "outlier_probability", "inflation")
-SELF_TEST_STEPS = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class FieldRecorder:
-    """Recorder of some fields of a step's report.
-
-    Args:
-        fields: their names.
-    """
-
-    fields: tuple[str, ...]
-
-    def __call__(self, state: State, info: StepInfo) -> dict[str, Array]:
-        """Select the fields; those that the method does not report are left out."""
-        values = {name: info._asdict()[name] for name in self.fields}
-        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +60,8 @@ def export_c(
     dtype: Dtype = "float32",
     report: tuple[str, ...] = ("weight", "outlier"),
     update_first: bool = False,
+    arguments: tuple[str, ...] = (),
+    sensors: Mapping[str, Sensor] | None = None,
 ) -> ExportedC:
     """Write a filter as C99, a file and its header, with the model's numbers as constants.
 
@@ -95,6 +77,10 @@ def export_c(
         report: fields that a step reports, of weight, outlier, residual, nis, log_likelihood, outlier_probability and
             inflation.
         update_first: as in `wolf.filter`.
+        arguments: what a step takes instead of the model's own, of R, H, F, Q and dt, the time since the previous step;
+            of a model of functions, R and Q. The C code does not check that R and Q are covariances.
+        sensors: sensors by name, each with its own step, `NAME_step_SENSOR`; they replace the observation of the
+            model. With dt = 0 a second sensor measures at the same time.
 
     Returns:
         Paths of the files, and the sizes of code, stack and state.
@@ -104,41 +90,29 @@ def export_c(
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
         >>> wolf.export_c(model, "WoLF", tempfile.mkdtemp() + "/level.c").state_bytes
         8
+        >>> exported = wolf.export_c(model, "WoLF", tempfile.mkdtemp() + "/level.c", arguments=("R", "dt"))
+        >>> [line for line in exported.header.read_text().splitlines() if "step(" in line]  # doctest: +ELLIPSIS
+        ['void level_step(level_state *state, const float y[1], const float R[1], const float dt, ...
     """
     validation.path("path", path)
     target = Path(path)
     name = _identifier(target)
-    pair = prepared.resolve(model, method, 0)
-    chosen, adapted = pair.method, pair.adapted[0]
     validate.check_options(dtype, "all", update_first)
     for field in report:
         validation.choice("report", field, REPORT_FIELDS)
-    if time_axes(model):
-        raise ValueError(f"export_c takes models that are fixed in time; {', '.join(time_axes(model))} vary")
-    reason = backend_selection.unsupported_reason("native", model, chosen, None)
-    if reason is not None:
-        raise ValueError(f"this filter cannot be written as C: {reason.detail}")
-    inputs = model.input_dim
-    if model.takes_inputs and inputs is None:
-        raise ValueError(
-            "export_c needs the number of inputs of f(x, u): state it in the model, as StateSpaceModel(..., inputs=2)"
-        )
-    validate.check_functions(model, None if inputs is None else np.zeros((1, inputs)), dtype)
-    try:
-        given = flatten_model([adapted], chosen, dtype, update_first, inputs, FieldRecorder(tuple(report)))
-        with function_checks.explained():
-            step = trace(given.signature, given.parameters()[0])
-    except native.UNSUPPORTED as error:
-        raise ValueError(f"this filter cannot be written as C: {error}") from error
-    source = CSource(step, name, dtype, inputs, validate.package_version())
-    data = _self_test_data(model, chosen, dtype, update_first, inputs)
-    for file, text in ((target, source.code(data)), (target.with_suffix(".h"), source.header())):
+    settings = ExportSettings(dtype, tuple(report), update_first)
+    models = {"": model} if sensors is None else sensor_models(model, sensors)
+    steps = [
+        exported_step(each, method, f"{name}_step", arguments, settings, sensor) for sensor, each in models.items()
+    ]
+    check_shared_state(steps)
+    source = CSource(steps, name, dtype, validate.package_version())
+    for file, text in ((target, source.code()), (target.with_suffix(".h"), source.header())):
         with checkpoints.atomic(file) as out:
             out.write(text.encode())
     code, stack = _measure_sizes(target)
-    return ExportedC(
-        target, target.with_suffix(".h"), step.operations, source.state_bytes, source.library(), code, stack
-    )
+    operations = max(each.step.operations for each in steps)
+    return ExportedC(target, target.with_suffix(".h"), operations, source.state_bytes, source.library(), code, stack)
 
 
 def _identifier(path: Path) -> str:
@@ -149,27 +123,6 @@ def _identifier(path: Path) -> str:
             f"the stem of path is the prefix of all names in C, so it must be letters and digits; got {path.stem}"
         )
     return path.stem
-
-
-def _self_test_data(
-    model: Model, method: Filter, dtype: Dtype, update_first: bool, inputs: int | None
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Simulate measurements with missing, extreme and infinite values, and filter them.
-
-    Returns:
-        Measurements, inputs or None, and filtered means.
-    """
-    rng = np.random.default_rng(0)
-    scale = np.sqrt(np.diag(model.obs_cov) if model.obs_cov.ndim == 2 else model.obs_cov)
-    ys = scale * rng.normal(size=(SELF_TEST_STEPS, model.obs_dim))
-    ys[rng.random(ys.shape) < 0.1] *= 20.0
-    ys[rng.random(ys.shape) < 0.05] = np.nan
-    ys[7], ys[11, 0] = np.inf, -1e30
-    us = None if inputs is None else rng.normal(size=(SELF_TEST_STEPS, inputs))
-    out = filter(
-        model, ys.astype(dtype), method=method, inputs=us, update_first=update_first, dtype=dtype, save="means"
-    )
-    return ys.astype(dtype), None if us is None else us.astype(dtype), out.means
 
 
 def _measure_sizes(path: Path) -> tuple[int | None, int | None]:
@@ -185,4 +138,4 @@ def _measure_sizes(path: Path) -> tuple[int | None, int | None]:
         text = subprocess.run([size, str(made)], capture_output=True, text=True, check=False).stdout
         usage = made.with_suffix(".su").read_text(encoding="utf-8") if made.with_suffix(".su").exists() else ""
     stack = [int(line.split()[-2]) for line in usage.splitlines() if "_step" in line]
-    return int(text.splitlines()[1].split()[0]), stack[0] if stack else None
+    return int(text.splitlines()[1].split()[0]), max(stack, default=None)

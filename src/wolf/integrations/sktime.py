@@ -94,8 +94,7 @@ class RobustLevelTransformer(BaseTransformer):
         known = column[np.isfinite(column)]
         if known.size < MIN_FIT_VALUES or np.all(known == known[0]):  # too few values for a fit
             return np.where(np.isfinite(column), column, np.median(known)) if known.size else column
-        how: dict[str, bool] = {"smooth": self.smooth, "causal": not self.smooth, "diagnostics": False}
-        options = Options(self.model, self.method, {}, **how)
+        options = Options(self.model, self.method, {}, smooth=self.smooth, causal=not self.smooth, diagnostics=False)
         found = clean(column[:, None], None, options)[0]
         if self.output == "level":
             return found.mean[:, 0]

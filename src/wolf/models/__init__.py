@@ -26,6 +26,7 @@ from wolf.models.continuous import wiener_level as wiener_level
 from wolf.models.continuous import wiener_velocity as wiener_velocity
 from wolf.models.exogenous import with_exogenous as with_exogenous
 from wolf.models.gaussian_process import matern as matern
+from wolf.models.joint import joint as joint
 from wolf.models.network import from_function as from_function
 from wolf.models.network import glm as glm
 from wolf.models.network import mlp as mlp

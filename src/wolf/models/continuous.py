@@ -4,7 +4,6 @@ Each step is discretised exactly over its time step (Van Loan 1978), so uneven t
 that at the time `start`, by default the first time stamp.
 """
 
-from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.models.discretization import axis_names
+from wolf.numerics.dates import date_stamps
 from wolf.numerics.pytree import array_module
 from wolf.statespace import LinearModel
 from wolf.statespace.array_fields import replace
@@ -177,24 +177,10 @@ def time_steps(times: object, start: float | None = None) -> np.ndarray:
 
 def read_times(times: object) -> np.ndarray:
     """Convert time stamps to numbers, dates to seconds since the first of them; NaT is NaN."""
-    # Times may be a list or an array of any library: those with a dtype are tried as dates.
-    dated = not np.ma.isMaskedArray(times) and getattr(times, "dtype", None) is not None
-    stamps = without_zone(np.asarray(times)) if dated or _all_dates(times) else None
-    if stamps is None or not np.issubdtype(stamps.dtype, np.datetime64) or not stamps.ndim or not len(stamps):
+    stamps = date_stamps(times)
+    if stamps is None or not stamps.ndim or not len(stamps):
         return validation.data_array("times", times)  # type: ignore[no-any-return]
     return (stamps - stamps[0]) / np.timedelta64(1, "s")
-
-
-def without_zone(dates: np.ndarray) -> np.ndarray:
-    """Convert dates with a time zone, as returned by pandas, to UTC; return other values unchanged."""
-    first = dates.flat[0] if dates.dtype == object and dates.size else None
-    if not isinstance(first, datetime) or first.tzinfo is None:
-        return dates
-    return np.array([each.astimezone(UTC).replace(tzinfo=None) for each in dates], "datetime64[ns]")
-
-
-def _all_dates(times: object) -> bool:
-    return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
 
 
 def merge_sensors(*readings: tuple[object, ArrayLike]) -> tuple[np.ndarray, np.ndarray]:

@@ -152,8 +152,8 @@ def from_dict(described: Any) -> Any:
         name = described["class"]
         if not name.startswith("wolf.") or name not in _REGISTRY:
             raise ValueError(f"{name!r} is not part of wolf and was not saved; pass the method yourself, as method=")
-        fields = {key: from_dict(value) for key, value in described.items() if key != "class"}
-        return _REGISTRY[name](**fields)
+        given = {field.name for field in dataclasses.fields(_REGISTRY[name]) if field.init}
+        return _REGISTRY[name](**{key: from_dict(value) for key, value in described.items() if key in given})
     if isinstance(described, list):
         return tuple(from_dict(item) for item in described)
     return described

@@ -15,7 +15,7 @@ import numpy as np
 
 from wolf.interfaces import Dtype
 from wolf.online.prediction import make_prediction
-from wolf.online.steppers import Matrices, Stepper
+from wolf.online.stepper import Matrices, Stepper
 from wolf.statespace import Model
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 
 from wolf.online import motion
 from wolf.online.motion import TIME_TOLERANCE, Motion
-from wolf.online.steppers import Matrices, Snapshot
+from wolf.online.stepper import Matrices, Snapshot
 from wolf.statespace import Model
 
 

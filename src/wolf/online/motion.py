@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.online.steppers import Matrices, time_step
+from wolf.online.overrides import time_step
+from wolf.online.stepper import Matrices
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
 
 TIME_TOLERANCE = 1e-9  # of one step: time stamps that differ by less are the same

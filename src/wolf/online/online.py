@@ -29,10 +29,12 @@ from wolf.online import late_measurements, motion
 from wolf.online.detectability import smallest_faults
 from wolf.online.late_measurements import RecordedStep
 from wolf.online.motion import Motion
+from wolf.online.overrides import overridden_model, override
 from wolf.online.prediction import Pending, Prediction, make_prediction
 from wolf.online.sensor import Sensor
 from wolf.online.step_info import StepReport
-from wolf.online.steppers import Matrices, Snapshot, make_stepper, overridden_model, override
+from wolf.online.stepper import Matrices, Snapshot
+from wolf.online.steppers import make_stepper
 from wolf.results import Forecast, count, describe_state
 from wolf.results.conformal import Calibration, calibration_of, innovation_variances, read_calibration
 from wolf.results.states import read_state

@@ -8,7 +8,7 @@ import numpy as np
 from wolf.interfaces import Dtype
 from wolf.numerics.precision import precision
 from wolf.online.motion import Motion
-from wolf.online.steppers import Matrices, Stepper
+from wolf.online.stepper import Matrices, Stepper
 from wolf.statespace import Model
 
 

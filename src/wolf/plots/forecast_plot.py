@@ -75,7 +75,8 @@ def _draw_past(
 ) -> list[np.ndarray]:
     """Draw the last measurements and their estimate; return the values that must be visible."""
     saved = out.saved if isinstance(out.saved, dict) else {}
-    values = out.ys[before, coordinate]
+    values, scale = out.ys[before, coordinate], out.transform
+    values = values if scale is None else scale.undo(values)
     rejected = np.asarray(saved.get("outliers", np.zeros(len(out.ys), bool)))
     rejected = (rejected if rejected.ndim == 1 else rejected[:, coordinate])[before]
     shown = [values[~rejected], *ends]
@@ -84,6 +85,8 @@ def _draw_past(
         row = np.broadcast_to(row[: len(out.ys)] if row.ndim == 2 else row, out.means.shape)[before]
         estimate = np.sum(row * out.means[before], axis=1)
         deviations = np.sqrt(np.maximum(np.einsum("ti,tij,tj->t", row, out.covs[before], row), 0.0))
+        if scale is not None:
+            estimate, deviations = scale.undo(estimate), scale.undo_deviation(estimate, deviations)
         band(ax, times[before], estimate, deviations, style.ROBUST, "estimate, ± 2 standard deviations")
         shown.append(estimate)
     draw_measurements(ax, times[before], values, rejected, *style.limits(*shown))

@@ -7,9 +7,10 @@ import numpy as np
 
 from wolf.cleaning import CleanedSeries
 from wolf.cleaning.result import columnwise
+from wolf.diagnostics.faults.incidents import MIN_GAP_ROWS
 from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
-from wolf.reports.flag_table import faults_of
+from wolf.numerics.runs import runs_of
 
 ChartData = dict[str, Any]  # of one chart, for JSON
 
@@ -18,6 +19,7 @@ BINS = np.linspace(-5.0, 5.0, 51)  # of standardised residuals; larger ones are 
 MAX_LAG = 40
 NOISE_WINDOW = 101  # errors of the running median of the noise level
 MAX_NOISE_POINTS = 600  # of the chart of the noise level, which changes slowly
+MAX_GAPS = 2_000  # that are drawn
 MIN_NOISE_ERRORS = 3 * NOISE_WINDOW  # of a series with such a chart
 
 
@@ -64,6 +66,9 @@ def series_numbers(each: CleanedSeries, names: list[str], origin: int | None, ma
         pictures.append(
             {
                 "label": label,
+                "column": names[j] if len(each.columns) == 1 or outlier.shape[1] > 1 else "",
+                "series": each.label.removesuffix(names[j]).rstrip() if len(each.columns) == 1 else each.label,
+                "rows": each.times is None,
                 "shown": len(rows),
                 "count": len(each.values),
                 "time": pack(times[rows], "f8"),
@@ -74,6 +79,7 @@ def series_numbers(each: CleanedSeries, names: list[str], origin: int | None, ma
                 "outlier": pack(outlier[rows, own], "u1"),
                 "nis": pack(_bounded(each.nis[rows]), "f4"),
                 "forecast": _encode_forecast(each, k, origin),
+                "gaps": gap_ranges(each, k, times),
             }
             | _encode_faults(each, rows, k)
             | _prediction_half(each, rows, k)
@@ -81,6 +87,24 @@ def series_numbers(each: CleanedSeries, names: list[str], origin: int | None, ma
             | residual_tests(each, k)
         )
     return pictures
+
+
+def gap_ranges(each: CleanedSeries, column: int, times: np.ndarray) -> list[list[float]]:
+    """List the gaps of a column, each with the times of the last row before it and of the first row after it.
+
+    Args:
+        each: cleaned series.
+        column: of the series.
+        times: of the chart, (T,).
+    """
+    last = len(times) - 1
+    runs = [run for run in runs_of(np.isnan(each.values[:, column])) if run[1] - run[0] >= MIN_GAP_ROWS]
+    found = [(max(first - 1, 0), min(stop, last)) for first, stop in runs]
+    if each.times is not None:
+        jumps = np.flatnonzero(np.diff(each.times) > MIN_GAP_ROWS * each.unit)
+        found += [(row, row + 1) for row in jumps.tolist()]
+    found = sorted(found, key=lambda ends: times[ends[0]] - times[ends[1]])[:MAX_GAPS]
+    return [[float(times[first]), float(times[stop])] for first, stop in sorted(found)]
 
 
 def residual_tests(each: CleanedSeries, column: int) -> ChartData:
@@ -92,9 +116,9 @@ def residual_tests(each: CleanedSeries, column: int) -> ChartData:
 
 def _encode_faults(each: CleanedSeries, rows: np.ndarray, column: int) -> ChartData:
     """Encode the faults as numbers, if they were classified; 0 is none."""
-    found = faults_of(each)
-    if found is None:
+    if each.fault is None:
         return {}
+    found = np.asarray(each.fault).astype(str)
     own = found[rows] if found.ndim == 1 else found[rows, min(column, found.shape[1] - 1)]
     names = [name for name in np.unique(own).tolist() if name]
     number = {name: i + 1 for i, name in enumerate(names)}

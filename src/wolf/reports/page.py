@@ -12,12 +12,12 @@ import numpy as np
 from wolf.cleaning import CleanedSeries, Options
 from wolf.cleaning.sampling import describe_step
 from wolf.execution.validate import package_version
-from wolf.reports import chart_data, summary, tables
+from wolf.reports import chart_data, incident_section, summary, tables
 from wolf.reports.chart_data import ChartData
 from wolf.reports.detectable_section import detectable_faults
-from wolf.reports.flag_table import flags_of
 from wolf.reports.noise_scale_section import noise_scales
 from wolf.reports.svg import season, track_map
+from wolf.reports.text import format_time
 from wolf.results import Filtered
 from wolf.runtime.checkpoints import atomic
 
@@ -54,6 +54,7 @@ def render(
     failed: dict[str, str] | None = None,
     runs: dict[int, Filtered] | None = None,
     past: bool | None = None,
+    utc: bool = False,
 ) -> str:
     """Render the page.
 
@@ -68,6 +69,7 @@ def render(
         failed: series that could not be filtered: label -> reason.
         runs: `Filtered` of series, if available, by the `id` of the series.
         past: whether estimates use only the past of each row; None to use that of the options.
+        utc: whether the dates are of UTC, because those of the input have a time zone.
     """
     past = options.causal if past is None else past
     series = sorted(series, key=lambda each: severity(each, past), reverse=True)
@@ -78,27 +80,28 @@ def render(
     for each, own in zip(shown, charts, strict=True):
         for picture in own:
             if picture["noise_peak"]:
-                picture["noise_peak"]["when"] = tables.format_time(each, picture["noise_peak"]["row"], origin)
+                picture["noise_peak"]["when"] = format_time(each, picture["noise_peak"]["row"], origin)
             picture["findings"] = summary.residual_findings(picture, past)
-    flags = [flags_of(each, options, (runs or {}).get(id(each))) for each in shown]
+    suffix = "Z" if utc else ""
+    found = [incident_section.find(each, options, (runs or {}).get(id(each))) for each in shown]
     data = {
         "pictures": pictures,
         "dates": origin is not None,
         "time": time or "row",
         "level": options.level,
         "smooth": not past,
+        "suffix": suffix,
     }
     fields = {
         "TITLE": escape(Path(source).name),
         "LEAD": _lead(series),
         "CARDS": _cards(series),
         "CHOICE": tables.choice(series),
-        "FINDINGS": _findings(shown, charts),
+        "FINDINGS": _findings(shown, charts, found, failed or {}),
         "NOTES": "".join(f"<li>{escape(note)}</li>" for note in _notes(series, pictures, notes or [])),
         "OVERVIEW": tables.overview(series, charts, failed or {}),
         "MAP": _section("Track", "".join(track_map(each, names) for each in shown[:1])),
-        "OUTLIERS": tables.outliers(shown, flags, names, origin),
-        "EVENTS": tables.events(shown, flags, origin),
+        "INCIDENTS": incident_section.section(shown, found, names, origin, None if runs else suffix),
         "NOISE_SCALES": _section("Estimated noise scales", noise_scales(shown, runs or {}))
         + _section("Smallest fault that would be noticed", detectable_faults(shown, runs or {}, names)),
         "SEASON": _section("Seasonal pattern", season(series[0])),
@@ -131,20 +134,34 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{title}</h2>{content}</section>" if content else ""
 
 
-def _findings(shown: list[CleanedSeries], charts: list[list[ChartData]]) -> str:
-    """List the findings of the checks, each once with the names of its series."""
+def _findings(
+    shown: list[CleanedSeries],
+    charts: list[list[ChartData]],
+    incidents: list[list[incident_section.Found]],
+    failed: dict[str, str],
+) -> str:
+    """State in one box what was found: incidents, series that failed, and checks, each with the names of its series."""
     found: dict[str, list[str]] = {}
+    faults = incident_section.num_faults(incidents)
+    if faults:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in faults.most_common())
+        plural = "s" if faults.total() > 1 else ""
+        found[f"{faults.total():,} incident{plural}: {kinds}"] = []
+    if failed:
+        found[f"{len(failed)} series could not be filtered"] = []
     for each, pictures in zip(shown, charts, strict=True):
         findings = summary.series_findings(each) + [one for picture in pictures for one in picture["findings"]]
         for finding in dict.fromkeys(findings):
             found.setdefault(finding, []).append(each.label)
     if not found:
-        return '<p class="verdict good">No problems found: the residuals are consistent with the model.</p>'
+        return '<p class="verdict good">No faults found, and the residuals are consistent with the model.</p>'
+    if len(found) == bool(faults) + bool(failed):
+        found["the residuals are consistent with the model"] = []
     listed = "".join(
         f"<li>{escape(_series_prefix(labels) + finding)}</li>" for finding, labels in list(found.items())[:MAX_FINDINGS]
     )
     more = f"<li>... and {len(found) - MAX_FINDINGS} more</li>" if len(found) > MAX_FINDINGS else ""
-    return f'<div class="verdict"><b>Problems that may affect the intervals</b><ul>{listed}{more}</ul></div>'
+    return f'<div class="verdict"><b>Findings</b><ul>{listed}{more}</ul></div>'
 
 
 def _series_prefix(labels: list[str]) -> str:

@@ -69,6 +69,8 @@ def series_findings(each: CleanedSeries) -> list[str]:
         findings.append(f"{share:.0%} of the measurements are outliers: the model is probably wrong")
     if each.fit is not None and not (each.fit.converged or each.fit.at_boundary):
         findings.append("the fit of the noise did not converge; set known variances")
+    if each.choice is not None:
+        findings += [part for part in each.choice.verdict.split("; ") if "no candidate fits" in part]
     unidentified = [name for name in each.parameters if not is_identified(each, name)]
     if unidentified:
         findings.append(f"{' and '.join(unidentified)} cannot be distinguished from zero with these measurements")

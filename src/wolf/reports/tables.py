@@ -1,4 +1,4 @@
-"""Tables of the report: model selection, overview of all series, outliers, events, parameters."""
+"""Tables of the report: model selection, overview of all series, parameters."""
 
 from html import escape
 
@@ -7,7 +7,6 @@ import numpy as np
 from wolf.cleaning import CleanedSeries
 from wolf.reports import summary
 from wolf.reports.chart_data import ChartData
-from wolf.reports.flag_table import MAX_TABLE_ROWS, Flag, events_of
 from wolf.reports.svg import overview_sparkline
 
 MAX_OPEN_SERIES = 3  # whose parameters are shown without a click
@@ -35,16 +34,6 @@ def table(titles: list[str], rows: list[list[str]], caption: str = "") -> str:
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     body = "".join(cells(row, titles) for row in rows)
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def format_time(each: CleanedSeries, row: int, origin: int | None) -> str:
-    """Format the time of a row."""
-    if each.times is None:
-        return f"row {row + 1:,}"
-    if origin is None:
-        return f"{each.times[row]:.10g}"
-    stamp = np.datetime64(origin, "ns") + np.timedelta64(round(float(each.times[row]) * 1e9), "ns")
-    return str(stamp.astype("datetime64[s]")).replace("T", " ")
 
 
 def choice(series: list[CleanedSeries]) -> str:
@@ -93,58 +82,6 @@ def overview(series: list[CleanedSeries], charts: list[list[ChartData]], failed:
         "<section><h2>All series, the most severe first</h2><p>The line is the estimate; ticks below it are outliers. "
         f'Select a series to show its charts.</p><ul class="grid">{"".join(items)}</ul>{more}</section>'
     )
-
-
-def outliers(shown: list[CleanedSeries], flags: list[list[Flag]], names: list[str], origin: int | None) -> str:
-    """List the outliers, each with measurement, estimate, fault and reason."""
-    titles = ["series", "time", "rows", "measurement", "estimate", "fault", "reason"]
-    rows: list[list[str]] = []
-    total = sum(map(len, flags))
-    for each, found in zip(shown, flags, strict=True):
-        for flag in found:
-            if len(rows) >= MAX_TABLE_ROWS:
-                break
-            k = 0 if flag.column is None else flag.column
-            own = range(len(each.columns)) if flag.column is None else [k]
-            label = " ".join(filter(None, [each.label, names[each.columns[k]] if flag.column is not None else ""]))
-            measurement = ", ".join(f"{each.values[flag.first, m]:.5g}" for m in own)
-            estimate = ", ".join(f"{each.mean[flag.first, m]:.5g}" for m in own)
-            where = f"{each.rows[flag.first] + 1}" + (
-                f" to {each.rows[flag.last] + 1}" if flag.last > flag.first else ""
-            )
-            when = format_time(each, flag.first, origin)
-            rows.append([label, when, where, measurement, estimate, flag.kind, flag.reason])
-    if not rows:
-        return "<section><h2>Outliers</h2><p>None.</p></section>"
-    if not any(row[0] for row in rows):
-        titles, rows = titles[1:], [row[1:] for row in rows]
-    more = (
-        f"<p>The first {MAX_TABLE_ROWS} of {total:,}; the output file marks all of them.</p>"
-        if total > MAX_TABLE_ROWS
-        else ""
-    )
-    closed = "" if len(rows) > 40 else " open"
-    return (
-        "<section><h2>Outliers</h2><p>Consecutive outliers with the same fault share a line, with the numbers of the "
-        "first.</p>"
-        f"<details{closed}><summary>{len(rows):,} lines</summary>{table(titles, rows)}</details>{more}</section>"
-    )
-
-
-def events(shown: list[CleanedSeries], flags: list[list[Flag]], origin: int | None) -> str:
-    """List gaps and shifts."""
-    titles, rows = ["series", "from", "to", "event", "description"], []
-    for each, found in zip(shown, flags, strict=True):
-        for event in events_of(each, found):
-            ends = [format_time(each, row, origin) for row in (event.first, event.last)]
-            rows.append([each.label, *ends, event.kind, event.reason])
-    if not rows:
-        return ""
-    if not any(row[0] for row in rows):
-        titles, rows = titles[1:], [row[1:] for row in rows]
-    more = f"<p>The first {MAX_TABLE_ROWS} of {len(rows):,}.</p>" if len(rows) > MAX_TABLE_ROWS else ""
-    listed = table(titles, rows[:MAX_TABLE_ROWS])
-    return f"<section><h2>Events</h2><p>Gaps, and permanent changes of the level.</p>{listed}{more}</section>"
 
 
 def parameters(shown: list[CleanedSeries]) -> str:

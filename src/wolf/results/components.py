@@ -144,6 +144,17 @@ def components(out: "Filtered", means: np.ndarray, covs: np.ndarray, level: floa
     return Components(tuple(parts), out)
 
 
+def signal(out: "Filtered", means: np.ndarray, covs: np.ndarray, level: float = 0.95) -> Component:
+    """Return the sum of all components, on the scale of the measurements; arguments as in `component`."""
+    _, rows = _names_and_rows(out, means)
+    whole = _component(out, (means, covs, rows), "signal", list(range(rows.shape[-1])), level)
+    scale = out.transform
+    if scale is None:
+        return whole
+    limits = {name: scale.undo(getattr(whole, name)) for name in ("mean", "lower", "upper")}
+    return dataclasses.replace(whole, sd=scale.undo_deviation(whole.mean, whole.sd), **limits)
+
+
 def _component(
     out: "Filtered", belief: tuple[np.ndarray, np.ndarray, np.ndarray], title: str, states: list[int], level: float
 ) -> Component:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # views are imported when they are used: a result is data
     from matplotlib.figure import Figure
 
     from wolf.inference.noise import NoiseEstimate
+    from wolf.numerics.measurement_transforms import Transform
     from wolf.results.components import Component, Components
 
 FrameBackend = Literal["pandas", "polars", "pyarrow"]
@@ -199,7 +200,30 @@ class Filtered:
         radius = self.conformal_radius if calibrated else deviations(validation.confidence_level(level))
         prediction = np.where(np.isfinite(self.ys), self.ys, np.nan) - self.residuals
         half = radius * np.sqrt(innovation_variances(self.innovation_covs))
-        return prediction - half, prediction + half
+        lower, upper = prediction - half, prediction + half
+        return (lower, upper) if self.transform is None else (self.transform.undo(lower), self.transform.undo(upper))
+
+    @property
+    def transform(self) -> "Transform | None":
+        """Transform of the measurements to the scale of the model; None without."""
+        return self.settings.get("transform")
+
+    def signal(self, level: float = 0.95) -> "Component":
+        """Return the noise-free signal with its interval, on the scale of the measurements; the median if transformed.
+
+        Args:
+            level: probability of the interval.
+
+        Example:
+            >>> import wolf
+            >>> model = wolf.models.local_level(level_var=0.01, obs_var=0.1)
+            >>> signal = wolf.filter(model, [20.0, 26.0, 18.0, 1000.0], transform="log").signal()
+            >>> bool(signal.lower.min() > 0.0), bool(15.0 < signal.mean[-1] < 30.0)
+            (True, True)
+        """
+        from wolf.results.components import signal
+
+        return signal(self, self.means, self.covs, level)
 
     @property
     def detectable(self) -> np.ndarray:

@@ -23,8 +23,8 @@ class Forecast:
     Attributes:
         means: of the states, (steps, D).
         covs: (steps, D, D).
-        obs_means: of the measurements, (steps, M).
-        obs_covs: (steps, M, M), with the measurement noise.
+        obs_means: of the measurements, (steps, M); medians if they were transformed.
+        obs_covs: (steps, M, M), with the measurement noise, on the scale of the model.
         lower: lower limit of the prediction interval of each coordinate, (steps, M).
         upper: upper limit.
         level: probability of the interval.
@@ -66,7 +66,7 @@ class Forecast:
 
     def _columns(self, series: int | EllipsisType) -> dict[str, np.ndarray]:
         means = self.obs_means[series]
-        deviations = np.sqrt(np.diagonal(self.obs_covs[series], axis1=-2, axis2=-1))
+        deviations = self._deviations(series)
         columns = {"step": np.arange(1, len(means) + 1)}
         names = None if self.filtered is None else self.filtered.obs_names
         for j in range(means.shape[1]):
@@ -74,6 +74,12 @@ class Forecast:
             columns |= {f"mean{tail}": means[:, j], f"sd{tail}": deviations[:, j]}
             columns |= {f"lower{tail}": self.lower[series][:, j], f"upper{tail}": self.upper[series][:, j]}
         return columns
+
+    def _deviations(self, series: int | EllipsisType) -> np.ndarray:
+        """Return the standard deviations of the measurements, (steps, M), on their own scale."""
+        deviations = np.sqrt(np.diagonal(self.obs_covs[series], axis1=-2, axis2=-1))
+        scale = None if self.filtered is None else self.filtered.transform
+        return deviations if scale is None else scale.undo_deviation(scale.apply(self.obs_means[series]), deviations)
 
     def plot(self, coordinate: int | str = 0, **options: Any) -> "Figure":
         """Draw past and forecast of one coordinate; returns a `matplotlib.figure.Figure`.
@@ -97,7 +103,7 @@ class Forecast:
             return html.page(repr(self), [])
         means, steps = self.obs_means[:, 0], len(self.obs_means)
         picture = html.sketch(
-            means, np.sqrt(self.obs_covs[:, 0, 0]), np.zeros(steps, bool), "forecast of the first coordinate"
+            means, self._deviations(...)[:, 0], np.zeros(steps, bool), "forecast of the first coordinate"
         )
         rows = [
             (f"{step + 1} ahead", f"{means[step]:.4g}", f"{self.lower[step, 0]:.4g} to {self.upper[step, 0]:.4g}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wolf.results.components import Component, Components, component, components
+from wolf.results.components import Component, Components, component, components, signal
 from wolf.results.filtered import Filtered, FrameBackend
 from wolf.results.views import data_frame, html, xarray_dataset
 from wolf.statespace.names import Names
@@ -72,6 +72,11 @@ class Smoothed:
         """Return all components by name; their means add up to the smoothed signal."""
         self._check_one()
         return components(self.filtered, self.means, self.covs, level)
+
+    def signal(self, level: float = 0.95) -> "Component":
+        """Return the smoothed noise-free signal with its interval, as `Filtered.signal` does."""
+        self._check_one()
+        return signal(self.filtered, self.means, self.covs, level)
 
     def plot_components(self, **options: Any) -> "Figure":
         """Draw the measurements with the smoothed signal, and a panel for each component.

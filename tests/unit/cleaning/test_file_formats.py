@@ -241,7 +241,8 @@ def test_european_files_are_filtered_and_looked_ahead_of_in_their_style():
     assert result.exit_code == 0, result.output
     assert "Datum, every 86400 s" in result.output
     lines = Path("in-clean.csv").read_text().splitlines()
-    assert lines[0] == "Datum;Wert;mean;lower;upper;prediction_lower;prediction_upper;weight;outlier;fault;cleaned"
+    results = "mean;lower;upper;prediction_lower;prediction_upper;weight;outlier;fault;cleaned;anomaly_score;qartod"
+    assert lines[0] == f"Datum;Wert;{results}"
     assert lines[1].startswith("01.05.2024 10:00;20,0;")
     assert lines[-1].startswith("01.06.2024 10:00;;")
     plain = load(write(table(LEVEL), "plain.csv")).values

@@ -15,6 +15,7 @@ import wolf
 from wolf.results.views import data_frame
 
 NEW = ["mean", "lower", "upper", "prediction_lower", "prediction_upper", "weight", "outlier", "fault", "cleaned"]
+NEW += ["anomaly_score", "qartod"]
 KNOWN = {"level_var": 0.1, "obs_var": 1.0}
 MAKE = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 
@@ -110,7 +111,7 @@ def test_integers_with_nulls_are_numbers_with_gaps():
 def test_tracks_and_smoothing(readings):
     frame = pd.DataFrame({"x": readings, "y": -readings})
     track = wolf.filter_frame(frame, values=["x", "y"], model="wiener-velocity", smooth=True)
-    joint = {"weight", "outlier", "fault"}
+    joint = {"weight", "outlier", "fault", "anomaly_score", "qartod"}
     assert set(track) == {"x", "y", *joint, *(f"{axis}_{name}" for axis in "xy" for name in set(NEW) - joint)}
     np.testing.assert_allclose(track["x_mean"], -track["y_mean"], atol=1e-6)
 

@@ -38,5 +38,7 @@ def test_filter_frame_names_no_option_itself():
 
 
 def test_filter_frame_rejects_unknown_options():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'live'; expected one of time, values, by"):
+    with pytest.raises(
+        TypeError, match="unexpected keyword argument 'live'; expected one of time, values, by, exog, sd, model"
+    ):
         wolf.filter_frame(pd.DataFrame({"y": np.arange(9.0)}), live=True)

@@ -18,7 +18,7 @@ from wolf.results import describe_method
 
 STEPS = 200
 OUTLIERS = [40, 41, 90, 150]
-COLUMNS = "mean,lower,upper,prediction_lower,prediction_upper,weight,outlier,fault,cleaned"
+COLUMNS = "mean,lower,upper,prediction_lower,prediction_upper,weight,outlier,fault,cleaned,anomaly_score,qartod"
 LEVEL = ("--model", "local-level")
 
 
@@ -234,12 +234,12 @@ def test_several_values_get_columns_each_and_a_track_shares_its_weight(folder, v
     track = invoke("filter", "two.csv", "--value", "a", "--value", "b", "--model", "wiener-velocity")
     assert track.exit_code == 0, track.output
     assert set(read("two-clean.csv")) == {
-        *("a", "b", "weight", "outlier", "fault"),
+        *("a", "b", "weight", "outlier", "fault", "anomaly_score", "qartod"),
         *(
             f"{name}_{each}"
             for name in "ab"
             for each in COLUMNS.split(",")
-            if each not in ("weight", "outlier", "fault")
+            if each not in ("weight", "outlier", "fault", "anomaly_score", "qartod")
         ),
     }
 
@@ -486,3 +486,13 @@ def test_dates_with_zones_and_semicolons_are_read(folder):
     axis = io.time_column(table, "when")
     assert axis.zoned
     assert axis.write(np.array([3600.0])) == ["2024-05-01T11:00:00Z"]
+
+
+def test_accuracy_and_scale_are_options(folder):
+    pm = np.exp(np.random.default_rng(0).normal(2, 0.3, 80))
+    Path("air.csv").write_text("pm,acc\n" + "".join(f"{value},1.0\n" for value in pm))
+    options = ["--value", "pm", "--sd", "acc", "--transform", "log", "--set", "level_var=0.01", "--set", "obs_var=0.1"]
+    done = CliRunner().invoke(main, ["filter", "air.csv", "--model", "local-level", *options])
+    assert done.exit_code == 0, done.output
+    assert "transform log" in done.output
+    assert min(arrow_csv.read_csv("air-clean.csv")["prediction_lower"].to_pylist()) > 0.0

@@ -14,6 +14,7 @@ from tests.properties.test_execution_paths import pendulum
 import wolf
 from wolf.engine import scan
 from wolf.execution import xla_batching
+from wolf.execution.padding import pad_steps
 from wolf.fitting.gradients import score_and_gradient
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
@@ -159,7 +160,7 @@ def test_large_programs_stay_few_whatever_lengths_come(monkeypatch):
         programs = sum(each._cache_size() for each in xla_batching._jitted)
         runs[most] = programs, [(out.means.tobytes(), out.log_liks.tobytes()) for out in outs]
     assert runs[3][1] == runs[100][1]
-    assert runs[100][0] == len({xla_batching.pad_steps(n) for n in lengths})
+    assert runs[100][0] == len({pad_steps(n) for n in lengths})
     assert runs[3][0] == 2  # 128 steps, and 32
 
 

@@ -191,3 +191,70 @@ def test_a_self_test_that_fails_on_a_cortex_m4_is_an_error(cortex, tmp_path):
     (tmp_path / "tracker.c").write_text(text.replace("expected_means[] = {", "expected_means[] = { 1.0f +", 1))
     with pytest.raises(subprocess.CalledProcessError):
         cortex.run(cortex.build(tmp_path, [tmp_path / "tracker.c"], "-DTRACKER_SELF_TEST"))
+
+
+GPS, SPEED = wolf.Sensor([[1.0, 0, 0, 0], [0, 1.0, 0, 0]], 10.0 * np.eye(2)), wolf.Sensor([[0, 0, 1.0, 0]], 0.1)
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (TRACK, {"arguments": ("R", "H", "F", "Q")}),
+        (TRACK, {"arguments": ("R", "dt"), "sensors": {"gps": GPS, "speed": SPEED}}),
+        pytest.param(
+            PENDULUM, {"arguments": ("Q",), "sensors": {"gyro": wolf.Sensor([[0.0, 1.0]], 0.1)}}, marks=pytest.mark.slow
+        ),
+        (DRIVEN, {"arguments": ("R",), "update_first": True}),
+    ],
+    ids=["matrices", "sensors", "functions", "inputs"],
+)
+def test_arguments_of_the_step_compile_without_a_warning_and_test_themselves(model, options, tmp_path):
+    wolf.export_c(model, "WoLF", tmp_path / "tracker.c", **options)
+    flags = [*STRICT, "-ffp-contract=off", "-DTRACKER_SELF_TEST"]
+    done = cc(*flags, tmp_path / "tracker.c", "-o", tmp_path / "tracker", "-lm")
+    assert done.returncode == 0, done.stderr
+    ran = subprocess.run([tmp_path / "tracker"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout
+
+
+@compiled
+def test_sensors_at_uneven_times_have_the_numbers_of_online(tmp_path):
+    sensors = {"gps": GPS, "speed": SPEED}
+    exported = wolf.export_c(
+        TRACK, "WoLF", tmp_path / "t.c", dtype="float64", arguments=("R", "dt"), sensors=sensors, report=()
+    )
+    flags = ["-std=c99", "-O1", "-ffp-contract=off", "-shared", "-fPIC"]
+    assert cc(*flags, exported.path, "-o", tmp_path / "t.so", "-lm").returncode == 0
+    library, online = ctypes.CDLL(str(tmp_path / "t.so")), wolf.Online(TRACK, "WoLF")
+    state = np.zeros(exported.state_bytes // 8)
+    pointer = ctypes.c_void_p
+    library.t_init(pointer(state.ctypes.data))
+    rng = np.random.default_rng(0)
+    for t in range(40):
+        name = "speed" if t % 3 else "gps"
+        sensor, dt = sensors[name], float(rng.exponential(0.2)) * (t % 4 > 0)  # sometimes at the same time
+        noise = np.ascontiguousarray(sensor.R * rng.uniform(0.5, 2.0))
+        y = rng.normal(size=len(noise)) * (50.0 if t == 20 else 1.0)
+        step = getattr(library, f"t_step_{name}")
+        addresses = [pointer(array.ctypes.data) for array in (state, y, noise)]
+        step(*addresses, ctypes.c_double(dt), None)
+        online.step(y, dt=dt, R=noise, H=sensor.observe)
+        np.testing.assert_allclose(state[:4], online.mean, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        (TRACK, {"arguments": ("B",)}, "arguments must be one of"),
+        (TRACK, {"arguments": ("dt", "F")}, "dt stands for F and Q"),
+        (PENDULUM, {"arguments": ("dt",)}, "takes R and Q; got dt"),
+        (TRACK, {"sensors": {"gps": 3}}, "sensors must be wolf.Sensor by name"),
+        (TRACK, {"sensors": {"g p": GPS}}, "part of a name in C"),
+        (TRACK, {"method": None, "sensors": {"gps": GPS, "speed": SPEED}}, "memory for 'speed' has another shape"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(model, options, words, tmp_path):
+    method = options.pop("method", "WoLF")
+    with pytest.raises(ValueError, match=words):
+        wolf.export_c(model, method, tmp_path / "t.c", **options)

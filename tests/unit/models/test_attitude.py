@@ -102,8 +102,19 @@ def test_every_way_to_run_gives_the_same():
     np.testing.assert_allclose(online.mean, out.means[19], atol=1e-12)
     many = wolf.filter_many(out.model, np.stack([ys, ys[::-1]]), method="WoLF", inputs=np.stack([gyro, gyro]))
     np.testing.assert_array_equal(many.means[0], out.means)
-    with pytest.raises(ValueError, match="cannot be added to: they can only be filtered"):
-        wolf.smooth(out)
+    with pytest.raises(ValueError, match="on a manifold: use smooth or forecast"):
+        wolf.sample_paths(out, 3, key=0)
+
+
+@pytest.mark.slow
+def test_the_smoother_is_closer_than_the_filter():
+    truth, gyro, ys, _ = EXAMPLE["turn"](1)
+    out = EXAMPLE["follow"](gyro, ys, "WoLF")
+    errors = [
+        (Rotation.from_rotvec(np.array(means[:, :3])).inv() * truth).magnitude()
+        for means in (out.means, wolf.smooth(out).means)
+    ]
+    assert np.mean(errors[1]) < 0.8 * np.mean(errors[0])
 
 
 def test_what_adds_states_is_refused():

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from tests.unit.native.test_matrix_ops import run
 
+import wolf
+
 pytest.importorskip("llvmlite")
 
 X = np.array([-2.5, -0.0, 0.5, 3.0])
@@ -39,6 +41,17 @@ STRUCTURED = {
         lambda x: 1.0 * jnp.stack([jnp.argmax(jnp.abs(x) > 0.4), jnp.argmin(x * 0.0)]),
         lambda x: [0.0, 0.0],
     ),
+    "interpolation": (lambda x: jnp.interp(x, X, X**2), lambda x: np.interp(x, X, X**2)),
+    "interpolation beyond a table": (
+        lambda x: jnp.interp(2.0 * x, np.array([-1.0, 0.0, 2.0]), np.array([3.0, 1.0, 4.0])),
+        lambda x: np.interp(2.0 * x, [-1.0, 0.0, 2.0], [3.0, 1.0, 4.0]),
+    ),
+    "place in a sorted array": (
+        lambda x: (
+            1.0 * jnp.stack([jnp.searchsorted(x, np.array([0.5, np.nan]), side=side) for side in ("left", "right")])
+        ),
+        lambda x: [2.0, 4.0, 3.0, 4.0],
+    ),
     "certain alternative": (
         lambda x: jnp.where((x > 0.0) | np.array([True, False, True, False]), x, -1.0),
         lambda x: np.where((x > 0.0) | np.array([True, False, True, False]), x, -1.0),
@@ -57,3 +70,17 @@ def test_elementwise_operations_are_those_of_numpy(name):
 def test_structured_operations_are_those_of_numpy(name):
     compute, expected = STRUCTURED[name]
     np.testing.assert_allclose(run(compute, X), expected(X), rtol=1e-14)
+
+
+def test_a_choice_of_three_functions_is_that_of_xla():
+    """States of 1, 4 and far beyond choose the first, the second and the last function."""
+
+    def observe(x):
+        which = jnp.floor(jnp.abs(x[0]) / 3.0).astype(int)
+        return jax.lax.switch(which, [lambda v: v, lambda v: 2.0 * v, lambda v: v**2 - 1.0], x)
+
+    prior = wolf.Gaussian(np.ones(1), np.eye(1))
+    model = wolf.StateSpaceModel(lambda x: 3.5 * x, observe, np.eye(1), np.eye(1), prior)
+    ys = [3.0, 9.0, 12.0, -1.0, 1e3]
+    native, xla = (wolf.filter(model, ys, method="EKF", backend=backend) for backend in ("native", "xla"))
+    np.testing.assert_allclose(native.means, xla.means, rtol=1e-12)

@@ -113,12 +113,22 @@ def test_every_asset_is_in_the_package():
 
 def test_every_flagged_reading_is_in_the_table_with_a_reason(tmp_path, series):
     text = make(tmp_path / "report.html", series)
-    rows = re.findall(r'<tr><td data-title="time">([^<]*)</td><td data-title="rows">(\d+)(?: to (\d+))?<.*?</tr>', text)
-    covered = {row for _, first, last in rows for row in range(int(first), int(last or first) + 1)}
+    rows = re.findall(r'<td data-title="rows">(\d+)(?: to (\d+))?</td>', text)
+    kinds = re.findall(r'data-kind="(\w+)"', text)
+    faults = [row for row, kind in zip(rows, kinds, strict=True) if kind != "shift"]
+    covered = {row for first, last in faults for row in range(int(first), int(last or first) + 1)}
     assert covered == set(np.flatnonzero(series[0].outlier) + 1)
-    reasons = re.findall(r'<td data-title="fault">spike</td><td data-title="reason">([^<]*)</td>', text)
+    reasons = re.findall(r'<td data-title="reason">([^<]*)</td>', text)
     assert len(reasons) >= 10
-    assert all("standard deviations" in reason or "from the estimate" in reason for reason in reasons)
+    pattern = (
+        r"1 reading, (\S+) (above|below) the estimate of (\S+) \((\S+) half widths of the 95 % prediction interval\)"
+    )
+    (row,) = (row for row, _ in rows if row == "41")
+    off, side, estimate, size = re.search(pattern, reasons[[first for first, _ in rows].index(row)]).groups()
+    value, mean = series[0].values[40, 0], series[0].mean[40, 0]
+    half = series[0].prediction_upper[40, 0] - mean
+    assert (float(off), side) == (pytest.approx(value - mean, rel=1e-4), "above")
+    assert (float(estimate), float(size)) == pytest.approx((mean, (value - mean) / half), rel=5e-3)
 
 
 def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, series):
@@ -130,13 +140,29 @@ def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, se
     values[100:110] = np.nan
     known = dataclasses.replace(series[0], fault=kind, choice=choice, values=values)
     text = make(tmp_path / "report.html", [known])
-    assert "several consecutive deviating measurements" in text
-    assert "permanent change of the level" in text
-    assert "10 rows without a measurement" in text
+    assert "the level changes by" in text
+    assert "10 rows without a reading" in text
+    assert page_data(text)["pictures"][0]["gaps"] == [[99.0, 110.0]]
     assert "local-level: predicts best" in text
     assert "All 1 candidates" in text
     picture = page_data(text)["pictures"][0]
     assert picture["kinds"] == ["burst", "shift"]
+
+
+def test_the_page_says_one_thing(tmp_path, series):
+    """A box is green only if there are no faults and no findings; there is one box."""
+    rng = np.random.default_rng(0)
+    errors = rng.normal(size=(600, 1))
+    calm = {"outlier": np.zeros(600, bool), "fault": np.full(600, ""), "standardised": errors, "nis": errors[:, 0] ** 2}
+    quiet = dataclasses.replace(series[0], values=np.nan_to_num(series[0].mean), **calm)
+    assert '<p class="verdict good">No faults found' in make(tmp_path / "report.html", [quiet])
+    text = make(tmp_path / "report.html", series)
+    assert "verdict good" not in text
+    assert re.search(r"<li>\d+ incidents: \d+ spike", text)
+    unfit = SimpleNamespace(candidates=(), verdict="x; the errors are autocorrelated: no candidate fits", words="level")
+    text = make(tmp_path / "report.html", [dataclasses.replace(quiet, choice=unfit)])
+    assert "verdict good" not in text
+    assert "no candidate fits" in text
 
 
 def test_checks_are_reported_in_words(tmp_path, series):
@@ -338,7 +364,7 @@ def test_zoom_pan_and_reset_move_all_pictures(browser, written):
 def test_the_page_fits_a_phone_and_the_keyboard(browser, written):
     opened, errors = open_page(browser, written, "light", width=390)
     assert opened.evaluate("document.documentElement.scrollWidth") <= 390
-    legend, heading = opened.locator("#legend").bounding_box(), opened.locator("h2:text('Outliers')").bounding_box()
+    legend, heading = opened.locator("#legend").bounding_box(), opened.locator("h2:text('Incidents')").bounding_box()
     assert legend["y"] + legend["height"] <= heading["y"]
     assert all(text.strip() for text in opened.locator("#legend span").all_inner_texts())
     whole = opened.evaluate("window.wolfReport.range()")
@@ -349,3 +375,33 @@ def test_the_page_fits_a_phone_and_the_keyboard(browser, written):
     assert closer["max"] - closer["min"] == pytest.approx(0.5 * (whole["max"] - whole["min"]), rel=1e-6)
     assert errors == []
     opened.close()
+
+
+def test_labels_of_the_report_are_read_by_the_command(browser, tmp_path):
+    import csv
+
+    from wolf.cleaning import time_intervals
+
+    ys = np.random.default_rng(0).normal(size=(60, 1))
+    ys[30] = 40.0
+    known = Options(parameters={"obs_var": 1.0, "level_var": 1e-4}, dated=True, origin=1714521600.0)
+    cleaned = clean(ys, 900.0 * np.arange(60), known, names=["temp"])
+    path = tmp_path / "report.html"
+    write_report(str(path), "x.csv", cleaned, known, names=["temp"], origin=1714521600 * 10**9, time="t")
+    opened, errors = open_page(browser, path, "light")
+    opened.select_option("select.label", "good")
+    opened.click("[data-zoom=in]")
+    opened.evaluate(DRAWN)
+    opened.click("[data-range=fault]")
+    with opened.expect_download() as download:
+        opened.click("#export")
+    download.value.save_as(tmp_path / "labels.csv")
+    opened.close()
+    assert errors == []
+    rows = list(csv.DictReader((tmp_path / "labels.csv").read_text().splitlines()))
+    assert [(row["column"], row["label"]) for row in rows] == [("temp", "good"), ("temp", "fault")]
+    good, fault = sorted(
+        time_intervals.read("labels", tmp_path / "labels.csv", True, 1714521600.0), key=lambda x: x.label
+    )[::-1]
+    assert (good.start, good.end) == (27_000.0, 27_000.0)
+    assert (fault.start, fault.end) == pytest.approx((900 * 14.75, 900 * 44.25))

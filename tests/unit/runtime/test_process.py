@@ -17,7 +17,7 @@ import wolf
 from wolf.engine.forecast import run_forecast
 from wolf.engine.smoother import run_smoother
 from wolf.execution import xla_batching
-from wolf.execution.xla_batching import stretch
+from wolf.execution.padding import stretch
 from wolf.numerics.xla_fusion import largest_factorized_size, uses_thread_pool
 from wolf.runtime import blas_threads
 

@@ -90,6 +90,23 @@ def keyed_options(command: Command) -> Command:
             ),
             *ONLINE_MODEL_OPTIONS,
             click.option(
+                "--models",
+                metavar="FILE",
+                help='TOML file with a table for each pattern of keys, as ["roof-*"]: model, method and variances.',
+            ),
+            click.option(
+                "--warm-up",
+                type=click.IntRange(min=20),
+                metavar="ROWS",
+                help="Learn the variances of each key from its first ROWS rows, which are filtered afterwards; with "
+                "--model auto the model too.",
+            ),
+            click.option(
+                "--group",
+                metavar="REGEX",
+                help="With --warm-up: keys with the same match share what is learned, as ^[a-z]+ for pump17.",
+            ),
+            click.option(
                 "--allowed-lateness",
                 type=float,
                 default=0.0,
@@ -122,6 +139,14 @@ def keyed_options(command: Command) -> Command:
                 metavar="ADDRESS",
                 help="Where the rows of each commit are sent too: kafka://, nats://, redis://, mqtt://, https://, "
                 "sqlite://, duckdb:// or postgresql://; may be repeated.",
+            ),
+            click.option("--alert-url", help="Webhook that gets each incident as JSON when it opens and closes."),
+            click.option("--alert-command", help="Program that gets each incident as JSON on standard input."),
+            click.option(
+                "--alert-secret-file", help="File with the key that signs the body of the webhook (HMAC-SHA256)."
+            ),
+            click.option(
+                "--incident-sink", metavar="ADDRESS", help="Where each incident is sent too; addresses as of --sink."
             ),
             LEVEL_OPTION,
             click.option(
@@ -168,8 +193,8 @@ def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, *
     from wolf_fleet.cli import stream as implementation
 
     warn_if_large(options["model"], quiet)
-    model, method = options.pop("model"), options.pop("method")
-    bank = implementation.make_bank(model, settings, method, len(options["values"]))
+    named = {name: options.pop(name) for name in ("model", "method", "models", "warm_up", "group")}
+    bank = implementation.make_keyed_bank(settings=settings, num_values=len(options["values"]), **named)
     summary = implementation.run(source, bank, **options)
     echo_summary(str(summary), implementation.facts(summary), as_json, quiet)
 
@@ -214,10 +239,6 @@ def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, *
 @click.option(
     "--max-keys", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Largest number of filters."
 )
-@click.option("--alert-url", help="Webhook that gets each incident as JSON when it opens and when it closes.")
-@click.option("--alert-command", help="Program that gets each incident as JSON on standard input.")
-@click.option("--alert-secret-file", help="File with the key that signs the body of the webhook (HMAC-SHA256).")
-@click.option("--incident-sink", metavar="ADDRESS", help="Where each incident is sent too; addresses as of --sink.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def serve(quiet: bool, **options: Any) -> None:
     """Filter measurements that arrive by HTTP, and show the health of all keys on a live page.

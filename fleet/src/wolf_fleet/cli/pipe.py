@@ -15,6 +15,7 @@ from wolf.beliefs.density import deviations
 from wolf.cleaning import retrospective
 from wolf.cleaning.frames import RESULT_COLUMNS, result_names
 from wolf.cleaning.prepared_series import faults_from_outliers
+from wolf.cleaning.quality_flags import AlarmState, anomaly_scores, decay, qartod_flags
 from wolf.cleaning.result import replace_outliers
 from wolf.online.bank.step import BankStep
 from wolf_fleet.cli import stream
@@ -60,6 +61,7 @@ class PipeFilter:
         self.num_deviations = deviations(options["level"])
         self.obs_var = float(np.asarray(self.bank.model.obs_cov)[0, 0])
         self.names = result_names([value], (0,), set(_split(head, self.delimiter)))
+        self.alarms: dict[str, AlarmState] = {}  # by key
         self.rows = self.outliers = self.unreadable = self.late = 0
         self._filter([], np.empty((0, 1)), np.empty(0))  # compiles before the first row arrives
 
@@ -98,7 +100,18 @@ class PipeFilter:
         self.outliers += int(stepped.outlier.sum())
         cleaned = replace_outliers(values, stepped.outlier, mean)[:, 0]
         faults = np.array(retrospective.FAULTS)[faults_from_outliers(stepped.outlier, values)]
-        return zip(m, *ends, stepped.weight, stepped.outlier, faults, cleaned, strict=True)
+        scores = self._scores(keys, values, mean, half_prediction[:, None], stepped.outlier, faults)
+        flags = qartod_flags(values, stepped.outlier, stepped.weight, faults)
+        return zip(m, *ends, stepped.weight, stepped.outlier, faults, cleaned, scores, flags, strict=True)
+
+    def _scores(self, keys: list[str], *row_arrays: np.ndarray) -> np.ndarray:
+        """Compute anomaly scores, which decay over the alarms of each key; arguments as `anomaly_scores`."""
+        scores, outlier = anomaly_scores(*row_arrays), row_arrays[3]
+        names = np.asarray(keys)
+        for key in dict.fromkeys(keys):
+            rows = names == key
+            scores[rows], self.alarms[key] = decay(scores[rows], outlier[rows], self.alarms.get(key, AlarmState()))
+        return scores
 
     def _step(self, keys: list[str], values: np.ndarray, clock: np.ndarray) -> BankStep:
         """Step the bank without late rows: those older than an earlier row of their key, whatever the batches."""

@@ -14,6 +14,9 @@ def run(
     model: str,
     settings: tuple[str, ...],
     method: str | None,
+    models: str | None,
+    warm_up: int | None,
+    group: str | None,
     token_file: str | None,
     max_body: float,
     quiet: bool,
@@ -23,9 +26,12 @@ def run(
     """Serve until the process is interrupted.
 
     Args:
-        model: as in `stream.make_bank`.
+        model: as in `stream.make_keyed_bank`.
         settings: likewise.
         method: likewise.
+        models: likewise.
+        warm_up: likewise.
+        group: likewise.
         token_file: file with the token; None for no token.
         max_body: largest request, in megabytes.
         quiet: print errors only.
@@ -34,7 +40,7 @@ def run(
     """
     token = auth.read_token(token_file)
     auth.check_host(options["host"], token)
-    bank = stream.make_bank(model, settings, method, len(options["values"]))
+    bank = stream.make_keyed_bank(model, settings, method, len(options["values"]), models, warm_up, group)
     server.serve(
         bank,
         options.pop("state"),

@@ -49,13 +49,13 @@ def filter_folder(
             must fit.
         workers: number of processes; one per core if None.
         on_progress: called with the name of the phase, the rows done in this call and the rows to do.
-        **options: further options of `wolf.filter_frame` except `forecast`: model, method, parameters, smooth, level,
-            and the options for online filtering and for the duration of faults.
+        **options: further options of `wolf.filter_frame` except `forecast` and `every`: model, method, parameters,
+            smooth, level, and the options for online filtering and for the duration of faults.
 
     Returns:
         Counts of rows, series and outliers; `parts` has them per file.
     """
-    unknown = options.keys() - CleaningOptions.__annotations__.keys() | options.keys() & {"forecast"}
+    unknown = options.keys() - CleaningOptions.__annotations__.keys() | options.keys() & {"forecast", "every"}
     if unknown:
         raise ValueError(f"filter_folder has no option {', '.join(sorted(unknown))}")
     given = options | {"parameters": validation.mapping("parameters", options.get("parameters"), "{'obs_var': 1.0}")}
@@ -120,7 +120,7 @@ class CleaningJob:
         """Append result columns with the same schema for every bucket; null where a series failed."""
         import pyarrow
 
-        special = {"outlier": pyarrow.bool_(), "fault": pyarrow.string()}
+        special = {"outlier": pyarrow.bool_(), "fault": pyarrow.string(), "qartod": pyarrow.int8()}
         out = table
         for columns in self.blocks:
             for (quantity, _), title in result_names(list(self.values), columns, set(table.column_names)).items():

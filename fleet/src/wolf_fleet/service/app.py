@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from wolf.execution.validate import package_version
-from wolf_fleet.service import alerts, prometheus, request_parsing, responses
+from wolf_fleet.service import prometheus, request_parsing, responses
 from wolf_fleet.service.auth import COOKIE, Authenticator, host_name, is_local
 from wolf_fleet.service.idempotency import MAX_ID_LENGTH, IdempotencyConflict
 from wolf_fleet.service.page import page
@@ -23,6 +23,7 @@ from wolf_fleet.service.server import MAX_BODY_BYTES
 from wolf_fleet.service.service import Service
 from wolf_fleet.service.worker import ENDED, QueueFull, Worker
 from wolf_fleet.service.write_ahead_log import Record
+from wolf_fleet.streaming.incidents import alerts
 from wolf_fleet.streaming.row_parser import JsonObject
 from wolf_fleet.streaming.sinks import check_address
 from wolf_fleet.streaming.sinks.delivery import SinkThread
@@ -93,8 +94,10 @@ class _Application:
         gets: dict[str, Endpoint] = {
             "/state": self.state,
             "/forecast": self.forecast,
+            "/detectable": self.detectable,
             "/history": self.history,
             "/keys": self.keys,
+            "/overview": self.overview,
             "/incidents": self.incidents,
             "/metrics": self.metrics,
             "/events": self.events,
@@ -231,6 +234,10 @@ class _Application:
         steps, level = _number(request, "steps", 10, int), _number(request, "level", self.service.level, float)
         return JSONResponse(await run_in_threadpool(responses.forecast, self.service, _key(request), steps, level))
 
+    async def detectable(self, request: Request) -> Response:
+        """Return the smallest fault of a key that would be flagged."""
+        return JSONResponse(await run_in_threadpool(responses.detectable, self.service, _key(request)))
+
     async def history(self, request: Request) -> Response:
         """Return the last rows of a key."""
         key, rows = _key(request), _number(request, "rows", PAGE_ROWS, int)
@@ -239,9 +246,18 @@ class _Application:
         return JSONResponse(await run_in_threadpool(responses.history, self.service, key, rows))
 
     async def keys(self, request: Request) -> Response:
-        """Return the keys with problems."""
+        """Return the keys with problems; with ?search=TEXT or ?sort=ORDER all keys, or those that contain a text."""
         limit = _number(request, "limit", responses.DEFAULT_NUM_KEYS, int)
-        return JSONResponse(await run_in_threadpool(responses.keys, self.service, None, limit))
+        search, sort = request.query_params.get("search"), request.query_params.get("sort")
+        if search is None and sort is None:
+            return JSONResponse(await run_in_threadpool(responses.keys, self.service, None, limit))
+        order = (search or "", sort or responses.ORDERS[0], limit)
+        return JSONResponse(await run_in_threadpool(responses.search_keys, self.service, *order))
+
+    async def overview(self, request: Request) -> Response:
+        """Return the last rows of the worst keys, for small pictures."""
+        column = _number(request, "column", 0, int)
+        return JSONResponse(await run_in_threadpool(responses.overview, self.service, column))
 
     async def incidents(self, request: Request) -> Response:
         """Return incidents, open ones first; with ?open=1 only those."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wolf_fleet.service.recent_rows import RowView
+from wolf_fleet.streaming.incidents.row_view import RowView
 from wolf_fleet.streaming.row_parser import Columns
 
 if TYPE_CHECKING:

@@ -14,7 +14,9 @@ def page() -> tuple[str, str]:
     Returns:
         The HTML, and its content security policy, which permits only these scripts and requests to this server.
     """
-    scripts = {"UPLOT": _asset("wolf.reports", "uPlot.iife.min.js"), "SCRIPT": _asset("wolf_fleet.service", "live.js")}
+    scripts = {"UPLOT": _asset("wolf.reports", "uPlot.iife.min.js")}
+    scripts |= {"MULTIPLES": _asset("wolf_fleet.service", "small_multiples.js")}
+    scripts |= {"SCRIPT": _asset("wolf_fleet.service", "live.js")}
     fields = scripts | {
         "STYLE": _asset("wolf.reports", "uPlot.min.css") + _asset("wolf_fleet.service", "live.css"),
         "LICENCE": _asset("wolf.reports", "uPlot-LICENSE.txt"),

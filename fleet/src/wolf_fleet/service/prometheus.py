@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 
 from wolf_fleet.service import responses
-from wolf_fleet.service.incidents import KINDS
 from wolf_fleet.service.service import Service
+from wolf_fleet.streaming.incidents.incident_log import KINDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TOTALS = {

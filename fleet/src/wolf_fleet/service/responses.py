@@ -2,7 +2,6 @@
 
 import math
 import time as clocks
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import numpy as np
@@ -11,37 +10,28 @@ from wolf import validation
 from wolf.beliefs.density import deviations
 from wolf.execution.forecasting import forecast_state
 from wolf.inference.filters.gaussian import GaussianFilter
+from wolf.online import Online
 from wolf.results import count
-from wolf_fleet.service.incidents import Incident
-from wolf_fleet.service.key_health import RECENT_ROWS
-from wolf_fleet.service.recent_rows import RowView
 from wolf_fleet.service.service import Service
+from wolf_fleet.streaming.incidents import facts as facts_of_incidents
+from wolf_fleet.streaming.incidents.facts import finite
+from wolf_fleet.streaming.incidents.incident_log import KeyIncident
+from wolf_fleet.streaming.incidents.key_health import RECENT_ROWS
+from wolf_fleet.streaming.incidents.row_view import RowView
 from wolf_fleet.streaming.row_parser import JsonObject
 
 MAX_FORECAST_STEPS = 1000
 MAX_ROWS_PER_RESPONSE = 5000
 DEFAULT_NUM_KEYS = 60  # keys on the page
 DEFAULT_NUM_INCIDENTS = 100
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MIN_TIME = datetime(1, 1, 1, tzinfo=UTC).timestamp()
-END_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+OVERVIEW_KEYS, OVERVIEW_ROWS = 12, 120
+ORDERS = ("score", "key", "latest", "oldest")  # of keys
 MIN_HALF_WIDTH = 1e-300  # avoids a division by zero
-
-
-def finite(value: float) -> float | None:
-    """Return a number, or None if it is not finite, which JSON cannot represent."""
-    return float(value) if math.isfinite(value) else None
 
 
 def format_time(service: Service, time: float) -> float | str | None:
     """Convert a time to the form in which times are sent: a number, or an ISO 8601 date."""
-    dated = service.pipeline.dated or service.columns.time is None
-    if not dated or not math.isfinite(time):
-        return finite(time)
-    if not MIN_TIME <= time < END_TIME:
-        return finite(time)  # a zone may move a date out of the years that a date can have
-    stamp = EPOCH + timedelta(seconds=time)  # Windows converts no negative time
-    return stamp.isoformat(timespec="milliseconds" if stamp.microsecond else "seconds").replace("+00:00", "Z")
+    return facts_of_incidents.format_time(time, service.has_dates)
 
 
 def short(value: float) -> str:
@@ -123,6 +113,20 @@ def state(service: Service, key: str) -> JsonObject:
     return facts | {"last": last} | {name: health[name] for name in ("problem", "reasons")}
 
 
+def detectable(service: Service, key: str) -> JsonObject:
+    """Return the smallest fault of the next measurement of a key that would be flagged with probability 95 %.
+
+    Args:
+        service: that has it.
+        key: a `KeyError` is raised if it is unknown.
+    """
+    bank = service.pipeline.bank
+    with service.lock:
+        entry = bank[key]
+    online = Online(bank.model_of(key), bank.method, state=entry.state, dtype=bank.dtype)
+    return {"key": key, "detectable": _scalar_or_list(online.detectable)}
+
+
 def forecast(service: Service, key: str, steps: int, level: float) -> JsonObject:
     """Forecast the measurements after the last row of a key.
 
@@ -136,10 +140,10 @@ def forecast(service: Service, key: str, steps: int, level: float) -> JsonObject
     if steps > MAX_FORECAST_STEPS:
         raise ValueError(f"steps must be at most {MAX_FORECAST_STEPS:,}; got {steps:,}")
     bank, num_deviations = service.pipeline.bank, deviations(validation.confidence_level(level))
-    entry = bank[key]
-    if not isinstance(bank.method, GaussianFilter):
-        raise ValueError(f"forecasts by {type(bank.method).__name__} are not supported here; use wolf.forecast")
-    _, measured = forecast_state(bank.model, bank.method, entry.state, steps, dtype=bank.dtype)
+    entry, method = bank[key], bank[key].method
+    if not isinstance(method, GaussianFilter):
+        raise ValueError(f"forecasts by {type(method).__name__} are not supported here; use wolf.forecast")
+    _, measured = forecast_state(bank.model_of(key), method, entry.state, steps, dtype=bank.dtype)
     mean, half = measured.mean, num_deviations * np.sqrt(np.diagonal(measured.cov, axis1=1, axis2=2))
     times = (entry.time + 1 + np.arange(steps)) * service.pipeline.step
     facts: JsonObject = {"key": key, "level": level, "step": service.pipeline.step}
@@ -198,15 +202,59 @@ def keys(service: Service, names: list[str] | None = None, limit: int = DEFAULT_
         ]
 
 
-def incident_facts(service: Service, incident: Incident) -> JsonObject:
+def search_keys(service: Service, text: str, sort: str, limit: int) -> list[JsonObject]:
+    """Return the health of the keys that contain a text.
+
+    Args:
+        service: that has them.
+        text: part of their names, whatever the case; "" for all keys.
+        sort: "score" for the worst first, "key" for the names, "latest" or "oldest" for the arrival of the last row.
+        limit: largest number of keys.
+    """
+    validation.count("limit", limit)
+    validation.choice("sort", sort, ORDERS)
+    with service.lock:
+        health = service.health
+        wanted = text.casefold()
+        index = np.array([i for i, key in enumerate(health.keys) if wanted in key.casefold()], np.int64)
+        if sort == "key":
+            found = sorted(health.keys[i] for i in index.tolist())[:limit]
+            return keys(service, found)
+        if sort == "score":
+            score, _ = health.assess(service.steady_time(), service.since, index)
+            order = np.argsort(-score, kind="stable")
+        else:
+            order = np.argsort(health.last[index] * (1 if sort == "oldest" else -1), kind="stable")
+        return keys(service, [health.keys[i] for i in index[order[:limit]].tolist()])
+
+
+def overview(service: Service, column: int) -> list[JsonObject]:
+    """Return the last rows of the worst keys: those with problems, then those with open incidents, then others.
+
+    Args:
+        service: that has them.
+        column: number of the value.
+    """
+    names = service.columns.values
+    if not 0 <= column < len(names):
+        raise ValueError(f"column must be from 0 to {len(names) - 1}; got {column}")
+    with service.lock:
+        made, listed = [], search_keys(service, "", "score", OVERVIEW_KEYS)
+        reasons = {each.key: each.reason for each in service.incidents.open if not each.acknowledged}
+        scored = [each["key"] for each in listed if each["score"] > 0]
+        chosen = list(dict.fromkeys([*scored, *reasons, *(each["key"] for each in listed)]))[:OVERVIEW_KEYS]
+        for each in keys(service, chosen):
+            each["reasons"] += [reasons[each["key"]]] if each["key"] in reasons and not each["reasons"] else []
+            rows = history(service, each["key"], OVERVIEW_ROWS)
+            series = {name: rows[name][column] for name in ("values", "means", "half_widths")}
+            facts = {"key": each["key"], "problem": each["problem"], "reasons_of_key": each["reasons"]}
+            made.append(facts | series | {"times": rows["times"], "reasons": rows["reasons"]})
+        return made
+
+
+def incident_facts(service: Service, incident: KeyIncident) -> JsonObject:
     """Convert an incident to a dictionary: number, key, kind, state, start, end, severity and so on."""
-    facts: JsonObject = {"incident": incident.number, "key": incident.key, "kind": incident.kind}
-    facts["state"] = incident.state
-    facts["start"] = format_time(service, incident.start)
-    facts["end"] = None if incident.end is None else format_time(service, incident.end)
-    facts |= {"severity": finite(incident.severity), "confidence": round(incident.confidence, 6)}
-    facts["reason"] = incident.reason
-    return facts | {"acknowledged": incident.acknowledged}
+    return facts_of_incidents.incident_facts(incident, service.has_dates)
 
 
 def incidents(service: Service, only_open: bool, limit: int = DEFAULT_NUM_INCIDENTS) -> list[JsonObject]:

@@ -10,8 +10,10 @@ from wolf import validation
 from wolf.interfaces import Filter
 from wolf.online.bank.bank import Bank
 from wolf.statespace import LinearModel
-from wolf_fleet.service import alerts, auth
+from wolf_fleet.service import auth
 from wolf_fleet.service.service import BATCH_ROWS, COMMIT_SECONDS, HISTORY_ROWS, MAX_KEYS, Service
+from wolf_fleet.streaming.incidents import alerts
+from wolf_fleet.streaming.key_models import ModelLearner
 
 MISSING = (
     "wolf_fleet.serve needs starlette, uvicorn and httptools: run pip install './fleet[serve]' in a clone of the "
@@ -23,7 +25,7 @@ PORT = 8765
 
 
 def serve(
-    model: Bank | LinearModel,
+    model: Bank | LinearModel | ModelLearner,
     state: str | PathLike[str],
     *,
     key: str,
@@ -56,7 +58,8 @@ def serve(
     """Serve a bank of filters over HTTP, with a live page, until the process is interrupted.
 
     Args:
-        model: a linear model, or a `wolf.Bank`, whose states are replaced by those of an earlier run.
+        model: a linear model, or a `wolf.Bank`, whose states are replaced by those of an earlier run; or a
+            `wolf_fleet.WarmUp`, which learns the model of each key from its first rows.
         state: folder for the states and the write-ahead log; use the same one to resume.
         key: name of the field that identifies the series of a row.
         values: name of the field to filter, or names.
@@ -121,11 +124,13 @@ def serve(
         service.close()
 
 
-def _make_bank(model: Bank | LinearModel, method: str | Filter | None) -> Bank:
-    if not isinstance(model, Bank):
+def _make_bank(model: Bank | LinearModel | ModelLearner, method: str | Filter | None) -> Bank | ModelLearner:
+    if not isinstance(model, Bank | ModelLearner):
         return Bank(model, method)
     if method is not None:
-        raise ValueError(f"method must be None with a bank, which has its own; got {validation.short_repr(method)}")
+        raise ValueError(
+            f"method must be None with a bank or a warm-up, which has its own; got {validation.short_repr(method)}"
+        )
     return model
 
 

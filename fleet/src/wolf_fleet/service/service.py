@@ -22,14 +22,17 @@ from wolf.runtime import files
 from wolf.statespace import LinearModel
 from wolf_fleet.service import request_parsing
 from wolf_fleet.service.idempotency import IdempotencyConflict, IdempotencyStore
-from wolf_fleet.service.incidents import Incident, IncidentLog
-from wolf_fleet.service.key_health import KeyHealth
 from wolf_fleet.service.output_parts import OutputParts
-from wolf_fleet.service.recent_rows import RecentRows, RowView, make_view
+from wolf_fleet.service.recent_rows import RecentRows
 from wolf_fleet.service.write_ahead_log import Journal, Record
 from wolf_fleet.streaming import future_rows
 from wolf_fleet.streaming.checkpoint import SERVICE_FORMAT, CheckpointStore
-from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns
+from wolf_fleet.streaming.incidents.facts import incident_facts
+from wolf_fleet.streaming.incidents.incident_log import IncidentLog, KeyIncident
+from wolf_fleet.streaming.incidents.key_health import KeyHealth
+from wolf_fleet.streaming.incidents.row_view import RowView, make_view
+from wolf_fleet.streaming.key_models import ModelLearner
+from wolf_fleet.streaming.pipeline import FilteredRows, Pipeline, StreamSummary, make_columns, warm_up_settings
 from wolf_fleet.streaming.row_parser import JsonObject, RowBatch
 from wolf_fleet.streaming.sinks.delivery import PartDelivery
 
@@ -53,7 +56,7 @@ class Service:
     """A durable bank: what it has accepted survives a crash of the process.
 
     Args:
-        bank: with the model and the method; the model is linear.
+        bank: with the model and the method; the model is linear. Or a `WarmUp`, which learns the model of each key.
         state: folder for the states and the write-ahead log, created if missing.
         key: name of the field that identifies the series of a row.
         values: name of the field to filter, or names.
@@ -85,7 +88,7 @@ class Service:
 
     def __init__(
         self,
-        bank: Bank,
+        bank: Bank | ModelLearner,
         state: str | PathLike[str],
         *,
         key: str,
@@ -109,9 +112,10 @@ class Service:
         validation.path("state", state)
         self.columns = make_columns(key, values, time)
         self.pipeline = Pipeline(bank, self.columns, allowed_lateness, step, level, idle_timeout, max_ahead)
-        if not isinstance(bank.model, LinearModel):
+        model = self.pipeline.bank.model
+        if not isinstance(model, LinearModel):
             raise ValueError(
-                f"a service needs a linear model, whose signal has an interval; got {type(bank.model).__name__}"
+                f"a service needs a linear model, whose signal has an interval; got {type(model).__name__}"
             )
         self.level, self.batch_rows, self.commit_interval = level, batch_rows, commit_interval
         self.max_keys = max_keys
@@ -129,6 +133,7 @@ class Service:
         self._commit_at, self._tried_at = self.since, clocks.monotonic()
         settings: dict[str, object] = {"key": key, "values": list(self.columns.values), "time": time}
         settings |= {"allowed_lateness": allowed_lateness, "step": step, "level": level, "idle_timeout": idle_timeout}
+        settings |= warm_up_settings(bank)
         folder = Path(state)
         out = folder / "out" if out is None else Path(out)
         self._journal: Journal | None = None
@@ -181,6 +186,11 @@ class Service:
         return str(self._checkpoint.manifest["id"])
 
     @property
+    def has_dates(self) -> bool:
+        """Whether times are sent as dates."""
+        return bool(self.pipeline.dated) or self.columns.time is None
+
+    @property
     def losses(self) -> list[str]:
         """What was damaged or missing at a start with `recover`."""
         return self._checkpoint.losses
@@ -189,6 +199,7 @@ class Service:
 
     def _recover(self) -> None:
         checkpoint, pipeline = self._checkpoint, self.pipeline
+        pipeline.add_learned_models(checkpoint.manifest)
         pipeline.resume(checkpoint.restore(pipeline.bank, len(self.columns.values)), checkpoint.manifest)
         extra = checkpoint.extra_arrays()
         if extra:
@@ -197,7 +208,7 @@ class Service:
             self.responses.unpack(extra)
         for keys, rows in self._parts.recall(checkpoint.parts):
             self._remember(keys, rows)
-            self.is_dated = self.columns.time is None or self._is_timed(rows.times, self.since)
+            self.is_dated = self.columns.time is None or self._is_unix_time(rows.times, self.since)
         if checkpoint.manifest["epoch"]:
             self._replay()
         self._is_replaying = False
@@ -295,19 +306,21 @@ class Service:
         """Parse and check a request before any state changes, or raise a `ValueError`."""
         pipeline = self.pipeline
         rows, dated = request_parsing.parse(record.format, record.body, self.columns, pipeline.dated)
-        known, waiting = pipeline.bank, pipeline.buffer.pending.keys
+        known, waiting = pipeline.bank, pipeline.num_waiting
         room = max_keys - len(known)
-        if len(rows.keys) + len(waiting) > room:
-            held = {key for key in waiting if key not in known}
+        if len(rows.keys) + waiting > room:
+            held = {key for key in pipeline.waiting_keys if key not in known}
             fresh, room = len({key for key in rows.keys if key not in known} - held), max(room - len(held), 0)
             if fresh > room:
                 words = f"{count(fresh, 'new key')} in the request, and {room:,} of at most {max_keys:,} keys are free"
                 raise ValueError(f"no rows were accepted: {words}")
-        if len(waiting) + len(rows.keys) > MAX_WAITING_ROWS:
+        if waiting + len(rows.keys) > MAX_WAITING_ROWS:
             raise ValueError(
-                f"no rows were accepted: {len(waiting):,} rows are in the reorder buffer, which holds at most "
-                f"{MAX_WAITING_ROWS:,}; use a smaller allowed lateness"
+                f"no rows were accepted: {waiting:,} rows wait for earlier ones or for a model, of at most "
+                f"{MAX_WAITING_ROWS:,}; use a smaller allowed lateness or warm-up"
             )
+        for key in dict.fromkeys(rows.keys) if pipeline.bank.has_models_by_key and pipeline.warm_up is None else ():
+            pipeline.bank.model_of(key)  # raises for a key that has none
         return rows, dated
 
     def _apply(self, record: Record, rows: RowBatch, dated: bool | None) -> JsonObject:
@@ -326,7 +339,7 @@ class Service:
         """Add filtered rows to the next output part, the key health and the recent rows."""
         rows = make_view(filtered, self.pipeline.num_deviations, at, self.columns.time is not None)
         self._parts.add(self.pipeline.table(filtered), at)
-        self.is_dated = self.columns.time is None or self._is_timed(rows.times, at)
+        self.is_dated = self.columns.time is None or self._is_unix_time(rows.times, at)
         # What the clock was set by since the start is not time that has passed.
         arrived = min(at, self.since) if self._is_replaying else at - (clocks.time() - self.steady_time())
         present = self.health.add(
@@ -336,9 +349,9 @@ class Service:
         self._remember(filtered.rows.keys, rows)
         return rows
 
-    def _is_timed(self, times: np.ndarray, at: float) -> bool:
+    def _is_unix_time(self, times: np.ndarray, at: float) -> bool:
         """Return whether the times of rows are dates or seconds since 1970."""
-        return bool(self.pipeline.dated) or bool(abs(times[-1] - at) < future_rows.UNIX_TIME_SECONDS)
+        return future_rows.is_unix_time(float(times[-1]), at, self.pipeline.dated)
 
     def steady_time(self) -> float:
         """Return the time since 1970 by the clock at the start, and from then on by one that is never set."""
@@ -352,13 +365,30 @@ class Service:
             if len(silent):
                 self.incidents.update(self.health, silent, now, self.since)
 
-    def acknowledge(self, number: int) -> Incident:
+    def acknowledge(self, number: int) -> KeyIncident:
         """Acknowledge an incident durably; raise a `KeyError` for an unknown number."""
         with self.lock:
             found = self.incidents.acknowledge(number)
             self.version += 1
             self.commit()
             return found
+
+    def set_alert_targets(self, names: list[str]) -> None:
+        """Set the targets of alerts, durably; a new one gets the open incidents."""
+        with self.lock:
+            if self.incidents.set_targets(names):
+                self.commit()  # or a crash would make them new again, without the incidents that close meanwhile
+
+    def undelivered_alerts(self, target: str) -> list[tuple[int, int, JsonObject]]:
+        """List what a target does not have: number of the incident, number of its changes, and its facts."""
+        with self.lock:
+            waiting = self.incidents.undelivered(target)
+            return [(each.number, each.changes, incident_facts(each, self.has_dates)) for each in waiting]
+
+    def alert_delivered(self, number: int, target: str, changes: int) -> None:
+        """Record that a target has the first changes of an incident."""
+        with self.lock:
+            self.incidents.delivered(number, target, changes)
 
     def mute(self, key: str, seconds: float) -> None:
         """Alert nobody of a key for a while, durably; raise a `KeyError` for an unknown key."""
@@ -409,7 +439,7 @@ class Service:
             # The next log exists before the manifest that names it, so a missing log is always damage.
             journal = Journal(self._journal_path(epoch + 1), create=True)
             try:
-                self._checkpoint.commit(pipeline.bank, pipeline.buffer.pending, table, pipeline.facts, extra, drop)
+                self._checkpoint.commit(pipeline.bank, pipeline.waiting, table, pipeline.facts, extra, drop)
             except BaseException as error:
                 journal.close()
                 if self._checkpoint.epoch_on_disk() != epoch:  # committed, but memory does not know how far

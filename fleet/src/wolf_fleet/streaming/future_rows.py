@@ -14,6 +14,17 @@ def _since_1970(times: np.ndarray | float, unit: float, clock: float) -> np.ndar
     return np.abs(np.asarray(times) / unit - clock) < min(UNIX_TIME_SECONDS, clock / 2)
 
 
+def is_unix_time(time: float, clock: float, dated: bool | None) -> bool:
+    """Return whether a time is a date or counts seconds since 1970.
+
+    Args:
+        time: of a row.
+        clock: time of its arrival, in seconds since 1970.
+        dated: whether times are dates.
+    """
+    return bool(dated) or bool(abs(time - clock) < UNIX_TIME_SECONDS)
+
+
 def first_in_seconds(times: np.ndarray, latest: float, clock: float) -> int | None:
     """Find the first row in seconds since 1970 after rows in a smaller unit, which were a mistake.
 
@@ -52,8 +63,7 @@ def find(
     Returns:
         Whether each row is too far ahead, (n,); None if none is.
     """
-    unix = bool(dated) or abs(latest - clock) < UNIX_TIME_SECONDS
-    if unix:
+    if is_unix_time(latest, clock, dated):
         limit = max(clock, latest) + (MAX_AHEAD_SECONDS if max_ahead is None else max_ahead)
         ahead = times > limit
     elif max_ahead is None:

@@ -14,8 +14,10 @@ from wolf.online.bank.bank import Bank
 from wolf.online.bank.step import BankStep
 from wolf.results import count
 from wolf_fleet.streaming import future_rows
+from wolf_fleet.streaming.key_models import ModelLearner
 from wolf_fleet.streaming.reorder_buffer import ReorderBuffer, newest_before
 from wolf_fleet.streaming.row_parser import Columns, JsonObject, RowBatch
+from wolf_fleet.streaming.warm_up_buffer import WarmUpBuffer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +38,7 @@ class StreamSummary:
         ahead: rows that were discarded because their time is too far in the future.
         unreadable: lines that could not be parsed.
         example: the first of these in this run, with the reason.
-        waiting: rows held in the reorder buffer.
+        waiting: rows held in the reorder buffer, and rows of keys whose model is not learned yet.
         keys: number of filters.
         epoch: number of commits.
     """
@@ -63,7 +65,7 @@ class StreamSummary:
             example = f": {self.example}" if self.example else ""
             lines += [f"{count(self.unreadable, 'line')} could not be read{example}"]
         if self.waiting:
-            lines += [f"{count(self.waiting, 'row')} in the reorder buffer"]
+            lines += [f"{count(self.waiting, 'row')} waiting"]
         return "\n".join(lines)
 
 
@@ -88,7 +90,7 @@ class Pipeline:
     """Reorder buffer in front of a bank of filters.
 
     Args:
-        bank: with the model and the method.
+        bank: with the model and the method; or a `WarmUp`, which learns the model of each key.
         columns: names of the columns of the rows.
         allowed_lateness: how much older than the newest row a row may be, in the unit of the times.
         step: length of a model step, in that unit.
@@ -100,7 +102,7 @@ class Pipeline:
 
     def __init__(
         self,
-        bank: Bank,
+        bank: Bank | ModelLearner,
         columns: Columns,
         allowed_lateness: float,
         step: float,
@@ -110,6 +112,10 @@ class Pipeline:
     ):
         if max_ahead is not None:
             validation.positive_number("max_ahead", max_ahead)
+        self.warm_up: WarmUpBuffer | None = None
+        if isinstance(bank, ModelLearner):
+            warm_up, bank = bank, bank.make_bank(len(columns.values))
+            self.warm_up = WarmUpBuffer(warm_up, bank, len(columns.values), step, columns.time is not None)
         check(bank, columns, allowed_lateness, step, idle_timeout)
         self.bank, self.columns, self.step, self.idle_timeout = bank, columns, step, idle_timeout
         self.max_ahead = max_ahead
@@ -122,17 +128,43 @@ class Pipeline:
     def facts(self) -> dict[str, object]:
         """Counts and clock to store with a checkpoint, besides the states and the pending rows."""
         latest = None if math.isinf(self.buffer.latest) else self.buffer.latest
-        return {"latest": latest, "dated": self.dated} | {name: vars(self.counts)[name] for name in TOTALS}
+        facts = {"latest": latest, "dated": self.dated} | {name: vars(self.counts)[name] for name in TOTALS}
+        if self.warm_up is None:
+            return facts
+        return facts | {"warming_rows": len(self.warm_up), "learned_models": self.warm_up.learned}
+
+    @property
+    def waiting(self) -> RowBatch:
+        """Rows to store with a checkpoint: those of keys whose model is not learned yet, and the reorder buffer."""
+        return self.buffer.pending if self.warm_up is None else self.warm_up.rows.join(self.buffer.pending)
+
+    @property
+    def num_waiting(self) -> int:
+        """Number of rows that wait."""
+        return len(self.buffer.pending.keys) + (0 if self.warm_up is None else len(self.warm_up))
+
+    @property
+    def waiting_keys(self) -> set[str]:
+        """Keys of the rows that wait."""
+        return set(self.buffer.pending.keys) | (set() if self.warm_up is None else self.warm_up.keys)
+
+    def add_learned_models(self, facts: JsonObject) -> None:
+        """Add the models that an earlier run learned, before states are loaded."""
+        if self.warm_up is not None:
+            self.warm_up.add_learned(facts.get("learned_models", {}))
 
     def resume(self, pending: RowBatch | None, facts: JsonObject) -> None:
         """Continue after an earlier run.
 
         Args:
-            pending: rows that the reorder buffer held, or None if nothing was committed.
+            pending: rows that waited, or None if nothing was committed.
             facts: as in `facts`, from the last commit.
         """
         if pending is not None:
-            self.buffer.pending = pending
+            size = facts.get("warming_rows", 0) if self.warm_up is not None else 0
+            if self.warm_up is not None:
+                self.warm_up.resume(pending.take(np.arange(min(size, len(pending.keys)))))
+            self.buffer.pending = pending.take(np.arange(size, len(pending.keys)))
             self.buffer.latest = -math.inf if facts["latest"] is None else facts["latest"]
         self.dated = facts.get("dated")
         self.counts = StreamSummary(**{name: facts.get(name, 0) for name in TOTALS})
@@ -169,7 +201,7 @@ class Pipeline:
             return None
         if math.isinf(self.buffer.latest):
             return 1 if len(rows.keys) > 1 else None
-        if len(self.bank) + len(set(self.buffer.pending.keys)) > 1:
+        if len(self.bank) + len(self.waiting_keys) > 1:
             return None
         return future_rows.first_in_seconds(rows.times, self.buffer.latest * self.step, clock)
 
@@ -184,10 +216,23 @@ class Pipeline:
         return self._filter(released, expiry)
 
     def flush(self) -> FilteredRows | None:
-        """Filter all rows that the reorder buffer holds."""
-        return self._filter(self.buffer.flush())
+        """Filter all rows that wait; models are learned from what there is."""
+        filtered = self._filter(self.buffer.flush())
+        if self.warm_up is None:
+            return filtered
+        rest = self._filter_known(self.warm_up.flush())
+        return rest if filtered is None else filtered if rest is None else filtered.join([rest])
 
     def _filter(self, rows: RowBatch, expiry: np.ndarray | float = -math.inf) -> FilteredRows | None:
+        if self.warm_up is None or not len(rows.keys):
+            return self._filter_known(rows, expiry)
+        ready, where = self.warm_up.push(rows)
+        if isinstance(expiry, np.ndarray):
+            expiry = np.where(where < 0, -math.inf, expiry[where])
+        return self._filter_known(ready, expiry)
+
+    def _filter_known(self, rows: RowBatch, expiry: np.ndarray | float = -math.inf) -> FilteredRows | None:
+        """Filter rows whose model is known."""
         if not len(rows.keys):
             return None
         if self.idle_timeout is None:
@@ -257,8 +302,7 @@ class Pipeline:
         Args:
             epoch: number of commits.
         """
-        waiting, keys = len(self.buffer.pending.keys), len(self.bank)
-        return dataclasses.replace(self.counts, waiting=waiting, keys=keys, epoch=epoch)
+        return dataclasses.replace(self.counts, waiting=self.num_waiting, keys=len(self.bank), epoch=epoch)
 
 
 def take(stepped: BankStep, index: np.ndarray) -> BankStep:
@@ -277,10 +321,15 @@ def make_columns(key: str, values: str | Sequence[str], time: str | None) -> Col
     return columns
 
 
+def warm_up_settings(bank: Bank | ModelLearner) -> JsonObject:
+    """Return the settings of a warm-up that a later run must have too; none for a bank."""
+    return {"warm_up": bank.settings if isinstance(bank, ModelLearner) else None}
+
+
 def check(bank: Bank, columns: Columns, allowed_lateness: float, step: float, idle_timeout: float | None) -> None:
     """Raise a `ValueError` if the arguments of a pipeline are invalid or inconsistent."""
     if not isinstance(bank, Bank):
-        raise ValueError(f"bank must be a wolf.Bank; got {validation.short_repr(bank)}")
+        raise ValueError(f"bank must be a wolf.Bank or a wolf_fleet.WarmUp; got {validation.short_repr(bank)}")
     names = columns.values
     if len(names) != bank.model.obs_dim:
         expected = count(bank.model.obs_dim, "column")

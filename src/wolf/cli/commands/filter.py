@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from wolf.cleaning import CleanedSeries, FittedSeries, Options, PreparedSeries, io, prepare
+from wolf.cleaning.incident_table import incidents_of
 from wolf.cleaning.load import LoadedTable
 from wolf.cleaning.options import AUTO
 from wolf.cleaning.retrospective import RETROSPECTIVE
@@ -126,6 +127,7 @@ def _prepare(loaded: LoadedTable, options: Options) -> Iterator[PreparedSeries]:
         labels=loaded.labels,
         names=loaded.names,
         exog=loaded.exog,
+        sd=loaded.sd,
         on_note=loaded.notes.append,
         on_failure=loaded.failed.__setitem__,
     )
@@ -153,14 +155,28 @@ def summary(loaded: LoadedTable, series: Sequence[FittedSeries], options: Option
     lines.append(_line("time", _describe_time(loaded, series)))
     lines.append(_line("missing", f"{missing:,} of {count:,} values"))
     lines.append(_line("outliers", f"{flagged:,} flagged ({flagged / max(num_weights, 1):.1%})"))
-    lines += _shift_lines(series)
+    lines += _incident_lines(series, options) + _shift_lines(series)
     how = "filtered" if options.causal else "smoothed"
     method = series[0].method
+    lines += [_line("scale", options.scale.description)] if options.scale.description else []
     lines += _model_lines(series, f"{how}, judged retrospectively" if method == RETROSPECTIVE else f"{how} by {method}")
     lines += _noise_lines(series)
     lines += [_line("note" if i == 0 else "", note) for i, note in enumerate(loaded.notes)]
     lines += [_line("wrote" if i == 0 else "", path) for i, path in enumerate(wrote)]
     return "\n".join(lines)
+
+
+def _incident_lines(series: Sequence[FittedSeries], options: Options) -> list[str]:
+    """Count the incidents of cleaned series by kind; nothing for series that were written in pieces."""
+    found = _count_incidents(series, options)
+    if not found:
+        return []
+    return [_line("incidents", ", ".join(f"{count:,} {kind}" for kind, count in found.most_common()))]
+
+
+def _count_incidents(series: Sequence[FittedSeries], options: Options) -> Counter[str]:
+    cleaned = [each for each in series if isinstance(each, CleanedSeries)]
+    return Counter(one.kind for each in cleaned for _, one in incidents_of(each, options.level))
 
 
 def _shift_lines(series: Sequence[FittedSeries]) -> list[str]:
@@ -200,6 +216,7 @@ def facts(loaded: LoadedTable, series: Sequence[FittedSeries], options: Options,
         "missing": sum(each.num_missing for each in series),
         "outliers": flagged,
         "outlier_share": flagged / max(num_weights, 1),
+        "incidents": dict(_count_incidents(series, options)),
         "model": series[0].model,
         "method": series[0].method,
         "smoothed": not options.causal,

@@ -9,6 +9,7 @@ from wolf.cleaning import CleanedSeries, FittedSeries, PreparedSeries, SeriesFor
 from wolf.cleaning.forecast_rows import ColumnNames
 from wolf.cleaning.frames import RESULT_COLUMNS, result_columns, result_names
 from wolf.cleaning.load import LoadedTable
+from wolf.cleaning.quality_flags import NOT_EVALUATED
 from wolf.cleaning.result import replace_outliers
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _schema(loaded: LoadedTable, series: Sequence[FittedSeries]) -> "pa.Schema":
     for each in series:
         for (quantity, _), name in _names(loaded, each).items():
             if name not in schema.names:
-                special = {"outlier": arrow.bool_(), "fault": arrow.string()}
+                special = {"outlier": arrow.bool_(), "fault": arrow.string(), "qartod": arrow.int8()}
                 schema = schema.append(arrow.field(name, special.get(quantity, arrow.float64())))
     return schema
 
@@ -119,6 +120,7 @@ def _forecast_rows(schema: "pa.Schema", loaded: LoadedTable, each: FittedSeries,
     for k, j in enumerate(each.columns):
         for quantity, array in zip(ahead._fields[1:], ahead[1:], strict=True):
             cells[names[quantity, j]] = array[:, k]
+        cells[names["qartod", j]] = np.full(len(ahead.times), NOT_EVALUATED, np.int8)
     columns = []
     for field in schema:
         cell = cells.get(field.name)

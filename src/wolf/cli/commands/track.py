@@ -25,6 +25,8 @@ def run(loaded: LoadedTable, options: Options, on_progress: Callable[[int], obje
     assert loaded.place is not None
     if options.forecast:
         raise ValueError("--forecast does not apply to GPS tracks; leave it out")
+    if not options.scale.is_identity:
+        raise ValueError("--transform and --angle do not apply to positions; leave them out")
     groups = np.zeros(len(loaded.values), int) if loaded.groups is None else loaded.groups
     tracks = []
     for number, label in enumerate(loaded.labels or [""]):
@@ -68,9 +70,10 @@ def result_columns(loaded: LoadedTable, tracks: list[CleanedTrack]) -> dict[str,
         if track.series.fault is not None:
             put("fault", at, track.series.fault)
         if track.altitude is not None:
-            for quantity in ("mean", "lower", "upper", "outlier"):
-                array = getattr(track.altitude, quantity)
-                put(f"altitude_{quantity}", at[track.altitude.rows], array if array.ndim == 1 else array[:, 0])
+            altitude = track.altitude
+            values = {"mean": altitude.mean, "lower": altitude.lower, "upper": altitude.upper}
+            for quantity, array in (values | {"outlier": altitude.outlier}).items():
+                put(f"altitude_{quantity}", at[altitude.rows], array if array.ndim == 1 else array[:, 0])
     taken = set(loaded.table.data.column_names)
     return {(f"wolf_{name}" if name in taken else name): array for name, array in added.items()}
 

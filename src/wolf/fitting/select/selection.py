@@ -15,14 +15,17 @@ from wolf.fitting.select import candidates as candidate_list
 from wolf.fitting.select import interpolated_rows, quantization
 from wolf.fitting.select.candidate_fit import CandidateFit, fit_candidate
 from wolf.fitting.select.exogenous import choose_with_exogenous
+from wolf.fitting.select.jointly import choose_jointly
 from wolf.fitting.select.sample import SAMPLE_ROWS, pieces_of
 from wolf.fitting.select.seasonality import Season, find_seasons
 from wolf.fitting.select.summary import TIE_NATS, describe_caveats, sentence
-from wolf.models.continuous import without_zone
 from wolf.models.exogenous import read_exogenous
 from wolf.models.registry import make, parse
 from wolf.models.structural import Sum
 from wolf.numerics import calendar_months
+from wolf.numerics.dates import without_zone
+from wolf.numerics.frame_labels import columns_of
+from wolf.numerics.measurement_transforms import read_transform
 from wolf.statespace import LinearModel
 
 FEWEST = 12  # values that are needed to select a model
@@ -67,6 +70,8 @@ class Choice:
         outlier_share: share of outliers in the fitted distribution of errors.
         seconds: processor time.
         coefficients: of the exogenous variables, by the names of their states.
+        parts: of columns that were chosen together, the choice of each, by its name.
+        correlation: of their disturbances, (M, M); None for a single series.
     """
 
     name: str
@@ -79,6 +84,8 @@ class Choice:
     seconds: float
     pieces: tuple[tuple[int, int], ...] = ()
     coefficients: dict[str, float] = dataclasses.field(default_factory=dict)
+    parts: "dict[str, Choice]" = dataclasses.field(default_factory=dict)
+    correlation: np.ndarray | None = None
 
     def __repr__(self) -> str:
         """Return the selected model, the reason, and the second best."""
@@ -87,6 +94,8 @@ class Choice:
     @property
     def words(self) -> str:
         """Selected model, the reason, and the second best, in one sentence."""
+        if self.parts:
+            return "; ".join(f"{title}: {each.words}" for title, each in self.parts.items())
         return sentence(self.candidates)
 
 
@@ -96,6 +105,8 @@ def choose(
     candidates: Sequence[str] | None = None,
     *,
     exog: object = None,
+    transform: object = None,
+    together: bool = False,
 ) -> Choice:
     """Select a model for a series, and fit it.
 
@@ -110,6 +121,9 @@ def choose(
         candidates: model names as in `--model`; by default as above.
         exog: exogenous variables (covariates) that the series depends on linearly, (T, K) or a data frame. The model
             then has their coefficients as further states; `wolf.forecast(out, steps, exog=...)` takes their future.
+        transform: scale of the model, as in `wolf.filter`, to which the same is then passed: "log", "sqrt" and others.
+        together: several columns are correlated series, and not a track: each has its own model, and their disturbances
+            are correlated, so that one is filled from the others (`wolf.models.joint`).
 
     Example:
         >>> import numpy as np, wolf
@@ -123,7 +137,13 @@ def choose(
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise ValueError(f"ys must have shape (T,), or (T, M) for a track; got {array.shape}")
+    scale = read_transform(transform)
+    array = array if scale is None else scale.apply(array)
     stamps, unit = _steps_of_times(times, len(array))
+    if together:
+        if exog is not None:
+            raise ValueError("together and exog exclude each other; subtract what exog explains first")
+        return choose_jointly(array, columns_of(ys), lambda column: choose_rows(column, stamps, unit, candidates))
     if exog is None:
         return choose_rows(array, stamps, unit, candidates, start_time)
     given = read_exogenous(exog)

@@ -15,6 +15,7 @@ from wolf.inference.ensembles.inflation import RTPS as RTPS
 from wolf.inference.ensembles.inflation import Adaptive as Adaptive
 from wolf.inference.ensembles.inflation import Inflation as Inflation
 from wolf.inference.ensembles.inflation import Multiplicative as Multiplicative
+from wolf.inference.ensembles.inflation import default_inflation as default_inflation
 from wolf.inference.ensembles.interfaces import Analysis as Analysis
 from wolf.inference.ensembles.interfaces import AnalysisRequirements as AnalysisRequirements
 from wolf.inference.ensembles.local_analysis import LETKF as LETKF

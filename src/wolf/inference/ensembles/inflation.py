@@ -4,6 +4,7 @@ An inflation has `prior(memory)`, a factor on the predicted anomalies, `posterio
 analysed anomalies, and, if it is adaptive, `start()` and `learn(memory, ...)`.
 """
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -12,6 +13,9 @@ from jax import Array
 from wolf import validation
 from wolf.interfaces import Number
 from wolf.numerics.pytree import PyTree, pytree
+
+DEFAULT_SHARE = 0.3
+SHARE_BY_ERROR = 3.0  # the default share, over the relative sampling error 1/√N
 
 
 class Inflation:
@@ -92,6 +96,19 @@ class RTPS(Inflation):
         positive = spread > 0
         reduction = (prior_spread - spread) / jnp.where(positive, spread, 1.0)
         return after * jnp.where(positive, 1.0 + self.share * reduction, 1.0)[None]
+
+
+def default_inflation(num_members: int) -> RTPS:
+    """Return the inflation of ensemble filters by name: relaxation to the prior spread by a share of 0.3.
+
+    The share was chosen on Lorenz96 with 40 states. Above 100 members it falls as the sampling error does, 3/√N, so
+    that a linear Gaussian ensemble converges to the Kalman filter.
+
+    Example:
+        >>> default_inflation(20), default_inflation(900)
+        (RTPS(share=0.3), RTPS(share=0.1))
+    """
+    return RTPS(min(DEFAULT_SHARE, SHARE_BY_ERROR / math.sqrt(max(num_members, 1))))
 
 
 class AdaptiveMemory(NamedTuple):

@@ -4,6 +4,7 @@ A geometry has the distances: `cross` from observations to states, `between` obs
 within reach of each state, for analyses that do not form the others.
 """
 
+import dataclasses
 import math
 
 import jax.numpy as jnp
@@ -163,38 +164,65 @@ class Distances(_Geometry):
 
     Args:
         state_obs: from each state to each observation, (D, M).
-        obs_obs: between observations, (M, M).
+        obs_obs: between observations, (M, M); None for `LETKF`, which does not use them.
         radius: of the taper, in the unit of the distances; `inf` for none.
+        reach: as in `Ring`.
+
+    Example:
+        >>> stations, cells = np.array([10.0, 60.0]), np.arange(100.0)
+        >>> Distances(np.abs(cells[:, None] - stations), None, radius=5.0).near(100, 2)[0].shape
+        (100, 1)
     """
 
     state_obs: np.ndarray
-    obs_obs: np.ndarray
+    obs_obs: np.ndarray | None
     radius: Number
+    reach: float | None = static(default=None)
+    numbers: np.ndarray | None = dataclasses.field(default=None, init=False, repr=False)
+    nearest: np.ndarray | None = dataclasses.field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Validate shapes and the radius."""
-        validation.positive("radius", self.radius)
+        """Validate shapes and the radius, and find the observations within reach of each state."""
+        self._set_reach()
         for name, value in (("state_obs", self.state_obs), ("obs_obs", self.obs_obs)):
-            object.__setattr__(self, name, validation.number_array(name, value))
+            if value is not None:
+                object.__setattr__(self, name, validation.number_array(name, value))
         size = np.shape(self.state_obs)[-1:]
-        if np.ndim(self.state_obs) != 2 or np.shape(self.obs_obs) != size + size:
+        if np.ndim(self.state_obs) != 2 or (self.obs_obs is not None and np.shape(self.obs_obs) != size + size):
             shapes = f"{np.shape(self.state_obs)} and {np.shape(self.obs_obs)}"
             raise ValueError(f"state_obs must have shape (D, M) and obs_obs (M, M); got {shapes}")
+        if self.reach is not None and not validation.is_traced(self.state_obs):
+            self._find_near(self.state_obs <= self.reach)
+
+    def _find_near(self, within: np.ndarray) -> None:
+        """Store numbers and distances of the observations within reach of each state, (D, K) each."""
+        width = max(1, int(within.sum(1).max(initial=0)))
+        distances = np.where(within, self.state_obs, np.inf)
+        numbers = np.argpartition(distances, width - 1, axis=1)[:, :width]
+        object.__setattr__(self, "numbers", numbers)
+        object.__setattr__(self, "nearest", np.take_along_axis(distances, numbers, axis=1))
 
     def cross(self, state_dim: int, obs_dim: int) -> Array | np.ndarray:
         """Return the distances from observations to states, (M, D)."""
-        if self.state_obs.shape != (state_dim, obs_dim):
-            raise ValueError(f"state_obs must have shape ({state_dim}, {obs_dim}); got {self.state_obs.shape}")
+        self._check_shape(state_dim, obs_dim)
         return jnp.asarray(self.state_obs).T
 
     def between(self, state_dim: int, obs_dim: int) -> Array | np.ndarray:
         """Return the distances between observations, (M, M)."""
+        if self.obs_obs is None:
+            raise ValueError("obs_obs, the distances between observations, is needed by all analyses except LETKF")
         return self.obs_obs
 
     def near(self, state_dim: int, obs_dim: int) -> tuple[Array | np.ndarray, Array | np.ndarray]:
-        """Return all observations."""
-        indices = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
-        return indices, self.cross(state_dim, obs_dim).T
+        """Return indices and distances of the observations within reach of each state, (D, K)."""
+        self._check_shape(state_dim, obs_dim)
+        if self.numbers is None or self.nearest is None:
+            return np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim)), jnp.asarray(self.state_obs)
+        return self.numbers, self.nearest
+
+    def _check_shape(self, state_dim: int, obs_dim: int) -> None:
+        if self.state_obs.shape != (state_dim, obs_dim):
+            raise ValueError(f"state_obs must have shape ({state_dim}, {obs_dim}); got {self.state_obs.shape}")
 
 
 def _separation(a: np.ndarray, b: np.ndarray, periods: np.ndarray) -> np.ndarray:

@@ -145,6 +145,7 @@ class EnsembleFilter(Filter):
             raise ValueError(f"{name} tapers {obs_dim} x {state_dim} and {obs_dim} x {obs_dim} matrices; use LETKF")
         else:
             self.localisation.cross(state_dim, obs_dim)
+            self.localisation.between(state_dim, obs_dim)
 
     def init(self, model: Model, key: Array | None = None) -> EnsembleState:
         """Draw members from the prior."""

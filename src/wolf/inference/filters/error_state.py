@@ -15,7 +15,7 @@ that of δ.
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.beliefs import Gaussian
+from wolf.beliefs import Affine, Gaussian
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
 from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.interfaces import Measurement, StepInfo
@@ -40,7 +40,7 @@ class ErrorState(FilterWrapper):
 
     @property
     def linearization(self) -> None:
-        """None: the linearization of smoothing and forecasts requires states in a vector space."""
+        """None: linearizations of functions of the state require states in a vector space."""
         return
 
     def check(self, model: Model) -> None:
@@ -77,6 +77,15 @@ class ErrorState(FilterWrapper):
         updated, info = self.filter.update(replace(now, observe=local), _error_state(state), y, u, key)
         predicted = None if info.predicted is None else Gaussian(state.mean, info.predicted.cov)
         return _reset(manifold, state.mean, updated), info._replace(predicted=predicted)
+
+    def measurement_of_error(self, now: StateSpaceModel, state: GaussianState, u: Array | None) -> Affine:
+        """Linearize the measurement as a function of the error of the state."""
+        projection, manifold = now.projection(u), now.dynamics
+
+        def local(error: Array) -> Array:
+            return projection(manifold.retract(state.mean, error))
+
+        return self.filter.linearization(replace(now, observe=local).projection(u), _error_state(state).belief)
 
 
 def _error_state(state: GaussianState) -> GaussianState:

@@ -9,13 +9,17 @@ truncated mean μ and variance ν of that coordinate,
 one coordinate after the other. For one bounded coordinate these are the exact moments of the truncated belief. With
 several the result depends slightly on the order, and a mean that a later coordinate moved out of bounds is clipped.
 
+Bounds of linear combinations A x are treated alike, with v = aᵀ P a and P a in place of P_·i for each row a of A. Where
+both bounds of a row are equal this is conditioning on aᵀ x, an equality constraint.
+
 The truncation is applied once per measurement and not in steps without one: repeated truncation would move a belief
-away from its bound without any new information.
+away from its bound without any new information. Smoothed beliefs and forecasts are truncated when they are returned.
 """
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.beliefs import Gaussian
@@ -23,11 +27,13 @@ from wolf.inference.filters.covariance_reset import CovarianceReset
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
 from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.interfaces import Measurement, StepInfo
+from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)  # exact to 1e-13 over nine standard deviations
 LOG_NEGLIGIBLE = 42.0  # densities below e⁻⁴² of the mode are left out
+NEGLIGIBLE_SHARE = 1e-12  # of the variances in a combination, below which its own variance is rounding
 
 
 @pytree
@@ -38,6 +44,8 @@ class TruncatedFilter(FilterWrapper):
         filter: with a Gaussian belief, as `wolf.WoLF()`.
         lower: lower bounds of the states, (D,), or one number for all; -inf for no bound.
         upper: upper bounds, likewise.
+        matrix: A, (K, D), for bounds of the K linear combinations A x instead of the states; equal bounds are equality
+            constraints.
 
     Example:
         >>> import wolf
@@ -45,11 +53,16 @@ class TruncatedFilter(FilterWrapper):
         >>> out = wolf.filter(level, [-1.0, -2.0, 0.5], method=wolf.TruncatedFilter(wolf.WoLF(), lower=0.0))
         >>> bool(np.all(out.means > 0.0))
         True
+        >>> walk = wolf.LinearModel(None, np.eye(2), 0.1 * np.eye(2), np.eye(2), [0.5, 0.5], np.eye(2))
+        >>> shares = wolf.TruncatedFilter(wolf.WoLF(), lower=1.0, upper=1.0, matrix=[[1.0, 1.0]])
+        >>> wolf.filter(walk, [[0.9, 0.4], [0.6, 0.1]], method=shares).means.sum(1).round(9).tolist()
+        [1.0, 1.0]
     """
 
     filter: GaussianFilter | CovarianceReset
     lower: float | np.ndarray = -np.inf
     upper: float | np.ndarray = np.inf
+    matrix: np.ndarray | None = None
     bounded: tuple[int, ...] | None = static(default=None, init=False)  # coordinates with a bound; None for all
 
     def __post_init__(self) -> None:
@@ -67,9 +80,26 @@ class TruncatedFilter(FilterWrapper):
         object.__setattr__(self, "upper", upper)
         has = np.isfinite(lower) | np.isfinite(upper)
         object.__setattr__(self, "bounded", tuple(map(int, np.flatnonzero(has))) if has.ndim else None)
+        if self.matrix is None:
+            return
+        matrix = np.atleast_2d(validation.number_array("matrix", self.matrix))
+        sizes = {len(bound) for bound in (lower, upper) if bound.ndim} | {len(matrix)}
+        if matrix.ndim != 2 or not np.isfinite(matrix).all() or not matrix.any(1).all() or len(sizes) > 1:
+            raise ValueError(
+                f"matrix must have shape (K, D), with a bound for each of the K rows and no row of zeros; got "
+                f"{matrix.shape}, lower {lower.shape} and upper {upper.shape}"
+            )
+        object.__setattr__(self, "matrix", matrix)
 
     def check(self, model: Model) -> None:
         """Validate the number of bounds, and the model for the inner filter."""
+        if self.matrix is not None:
+            if np.shape(self.matrix)[1] != model.state_dim:
+                raise ValueError(
+                    f"matrix must have a column for each of {model.state_dim} states; got {np.shape(self.matrix)}"
+                )
+            super().check(model)
+            return
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if np.ndim(bound) and np.size(bound) != model.state_dim:
                 raise ValueError(
@@ -83,13 +113,15 @@ class TruncatedFilter(FilterWrapper):
     ) -> tuple[GaussianState, StepInfo]:
         """Update with one measurement, then truncate at the bounds."""
         updated, info = self.filter.update(now, state, y, u, key)
-        truncated, changed = self._truncate(Gaussian(updated.mean, updated.cov))
+        truncated, changed = self.truncated(Gaussian(updated.mean, updated.cov))
         belief = updated.belief.replaced(truncated).where(changed & (y.num_observed > 0), updated.belief)
         return updated._replace(belief=belief), info
 
-    def _truncate(self, belief: Gaussian) -> tuple[Gaussian, Array]:
-        """Truncate one coordinate after the other; also return whether any truncation had an effect."""
+    def truncated(self, belief: Gaussian) -> tuple[Gaussian, Array]:
+        """Truncate a belief at one bound after the other; also return whether any truncation had an effect."""
         mean, cov = belief
+        if self.matrix is not None:
+            return _truncate_rows(belief, jnp.asarray(self.matrix, mean.dtype), self.lower, self.upper)
         lower, upper = (
             jnp.broadcast_to(jnp.asarray(bound, mean.dtype), mean.shape) for bound in (self.lower, self.upper)
         )
@@ -105,6 +137,33 @@ class TruncatedFilter(FilterWrapper):
             cov = cov - reduction * gain[:, None] * gain[None, :]
             any_changed |= changed
         return Gaussian(jnp.clip(mean, lower, upper), cov), any_changed
+
+
+def _truncate_rows(belief: Gaussian, matrix: Array, lower: ArrayLike, upper: ArrayLike) -> tuple[Gaussian, Array]:
+    """Truncate at bounds of linear combinations; a mean that a later row moved out of bounds is projected back."""
+    mean, cov = belief
+    lower, upper = (jnp.broadcast_to(jnp.asarray(bound, mean.dtype), matrix.shape[:1]) for bound in (lower, upper))
+    any_changed, gains = jnp.zeros((), bool), []
+    for row, low, high in zip(matrix, lower, upper, strict=True):
+        projected = linalg.matvec(cov, row)
+        variance = jnp.maximum(jnp.sum(row * projected), 0.0)
+        # A combination that is known already, as a multiple of another row, has no variance but rounding.
+        known = variance <= NEGLIGIBLE_SHARE * jnp.sum((row * linalg.diagonal(cov) ** 0.5) ** 2)
+        value = jnp.sum(row * mean)
+        truncated_mean, truncated_var, changed = truncate(value, variance, low, high)
+        changed |= low == high
+        gain = jnp.where(known, row / jnp.sum(row**2), projected / jnp.where(known, 1.0, variance))
+        mean = mean + gain * jnp.where(
+            changed, jnp.where(known, jnp.clip(value, low, high), truncated_mean) - value, 0.0
+        )
+        reduction = jnp.where(changed & ~known, variance - truncated_var, 0.0)
+        cov = cov - reduction * gain[:, None] * gain[None, :]
+        any_changed |= changed
+        gains.append(gain)
+    for row, low, high, gain in zip(matrix, lower, upper, gains, strict=True):
+        value = jnp.sum(row * mean)
+        mean = mean + gain * (jnp.clip(value, low, high) - value)
+    return Gaussian(mean, cov), any_changed
 
 
 def truncate(mean: Array, variance: Array, lower: Array, upper: Array) -> tuple[Array, Array, Array]:

@@ -16,7 +16,15 @@ from jax import Array
 
 from wolf.beliefs import LazyGaussian
 from wolf.beliefs.mixture_sqrt_update import MixtureComponents
-from wolf.beliefs.updates import InformationRoots, KnownTerms, MixtureUpdate, Update, WeightedUpdate
+from wolf.beliefs.updates import (
+    GateUpdate,
+    InformationRoots,
+    KnownTerms,
+    MixtureUpdate,
+    NoiseFactorUpdate,
+    Update,
+    WeightedUpdate,
+)
 from wolf.inference.noise.whitened import Whitened
 from wolf.interfaces import UpdateContext, UpdateDecision
 from wolf.numerics import linalg
@@ -61,6 +69,8 @@ def with_ordinary_noise(update: Update, accepted: Array, white: Whitened, ordina
         inflation: κ.
     """
     identity = linalg.eye(white.signal.shape[0], white.signal)
+    if isinstance(update, NoiseFactorUpdate | GateUpdate):
+        update = update.as_weight()
     if isinstance(update, MixtureUpdate):  # with noise r I, S = κ G + r I
         factor = linalg.cholesky(inflation * white.signal + ordinary * identity)
         inverse = factor.solve(identity)

@@ -1,6 +1,6 @@
 """A weight function as a noise model: generalised Bayes with a weight of the residual (Duran-Martin et al. 2024)."""
 
-from wolf.beliefs.updates import WeightedUpdate
+from wolf.beliefs.updates import GateUpdate, NoiseFactorUpdate, WeightedUpdate
 from wolf.inference import weights
 from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision, WeightFunction
 from wolf.numerics.pytree import function, pytree
@@ -23,5 +23,12 @@ class Weighted(NoiseModel[tuple]):
 
     def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Evaluate the weight at the predicted belief."""
-        weight = weights.evaluate(self.weight, context.residual, context.obs_cov, context.innovation, context.observed)
-        return UpdateDecision(WeightedUpdate(weight))
+        measured = context.residual, context.obs_cov, context.innovation, context.observed
+        if isinstance(self.weight, weights.MahalanobisThreshold):
+            accepted = self.weight.accepts(*measured)
+            return UpdateDecision(GateUpdate(accepted.astype(context.residual.dtype)))
+        weight = weights.evaluate(self.weight, *measured)
+        factor = self.weight.noise_factor(*measured) if isinstance(self.weight, weights.Weight) else None
+        if factor is None:
+            return UpdateDecision(WeightedUpdate(weight))
+        return UpdateDecision(NoiseFactorUpdate(factor, weights.largest_factor(factor), weight))

@@ -24,6 +24,7 @@ from jax import Array
 
 from wolf import interfaces, validation
 from wolf.inference.weights import calibration
+from wolf.inference.weights.noise_factor import noise_factor
 from wolf.interfaces import Metric, Number
 from wolf.numerics import linalg
 from wolf.numerics.jax_compat import with_own_arrays
@@ -58,6 +59,12 @@ class Weight:
     ) -> Array:
         """Compute w, a scalar or one value per coordinate."""
         raise NotImplementedError
+
+    def noise_factor(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array | None:
+        """Compute 1 / w² for the update, where it is cheaper than w and always finite; None elsewhere."""
+        return None
 
 
 @pytree
@@ -95,12 +102,19 @@ class IMQ(Weight):
         """Compute w from the Euclidean norm of the residual."""
         scale = self.c
         if scale is None:
-            count = residual.shape[0] if observed is None else observed.sum(0)
-            variances = linalg.diagonal(obs_cov)
-            total = variances.sum(0) if observed is None else (variances * observed).sum(0)
-            variance = jnp.where(total > 0, total, 1.0) / jnp.maximum(count, 1)
-            scale = _threshold(self, MahalanobisIMQ, residual, observed) * jnp.sqrt(variance)
+            count, total = _total_variance(obs_cov, residual, observed)
+            scale = _threshold(self, MahalanobisIMQ, residual, observed) * jnp.sqrt(total / count)
         return MahalanobisIMQ.profile(*_distance(residual, scale))
+
+    def noise_factor(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Compute 1 + ‖e‖² / c²."""
+        scale = _inverse_square(self, MahalanobisIMQ, residual, observed)
+        if self.c is None:
+            count, total = _total_variance(obs_cov, residual, observed)
+            scale = scale * count / total
+        return noise_factor(linalg.sum_leading(residual**2) * scale)
 
 
 class DistanceWeight(Weight):
@@ -152,6 +166,13 @@ class DistanceWeight(Weight):
         radius = self._radius(_threshold(self, type(self), residual, observed))
         return self.profile(*_distance(residual, radius, obs_cov if self.metric == "R" else innovation_cov))
 
+    def _square(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, scale: Array | float = 1.0
+    ) -> Array:
+        """Compute the squared distance times `scale`, infinite where it overflows."""
+        cov = obs_cov if self.metric == "R" else innovation_cov
+        return (cov if isinstance(cov, Cholesky) else linalg.cholesky(cov)).square(residual, scale)
+
     @staticmethod
     def _radius(c: Number) -> Number:
         return c
@@ -179,6 +200,13 @@ class MahalanobisIMQ(DistanceWeight):
 
     c: Number | None = None
     metric: Metric = static(default="R")
+
+    def noise_factor(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Compute 1 + d² / c²."""
+        scale = _inverse_square(self, type(self), residual, observed)
+        return noise_factor(self._square(residual, obs_cov, innovation_cov, scale))
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
@@ -218,6 +246,12 @@ class MahalanobisThreshold(DistanceWeight):
         from scipy.special import gammainc
 
         return float(gammainc(0.5 * dim + 1.0, 0.5 * c))
+
+    def accepts(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Return whether the squared distance is at most c."""
+        return self._square(residual, obs_cov, innovation_cov) <= _threshold(self, type(self), residual, observed)
 
     @staticmethod
     def _radius(c: Number) -> Number:
@@ -410,11 +444,36 @@ def _threshold(weight: IMQ | DistanceWeight, family: type, residual: Array, obse
     """Return c, or the calibrated constant for the number of coordinates that were measured."""
     if weight.c is not None:
         return weight.c
-    table = [calibration.threshold(family, dim, EFFICIENCY) for dim in range(1, residual.shape[0] + 1)]
+    return _by_count(_calibrated(family, residual), residual, observed)
+
+
+def _inverse_square(weight: IMQ | DistanceWeight, family: type, residual: Array, observed: Array | None) -> Array:
+    """Return 1 / c², with c as `_threshold` returns it and `_distance` limits it."""
+    if weight.c is not None:
+        info = jnp.finfo(residual.dtype)
+        return 1.0 / jnp.clip(jnp.asarray(weight.c, residual.dtype), info.tiny**0.45, info.max**0.45) ** 2
+    return _by_count([1.0 / c**2 for c in _calibrated(family, residual)], residual, observed)
+
+
+def _calibrated(family: type, residual: Array) -> list[float]:
+    return [calibration.threshold(family, dim, EFFICIENCY) for dim in range(1, residual.shape[0] + 1)]
+
+
+def _by_count(table: list[float], residual: Array, observed: Array | None) -> Array:
+    """Select the entry of a table for the number of coordinates that were measured; 1 for none."""
     if observed is None or len(table) == 1:
         return jnp.asarray(table[-1], residual.dtype)
     count = observed.sum(0)
     return sum(jnp.where(count == dim, c, 0.0) for dim, c in enumerate(table, 1)) + jnp.where(count == 0, 1.0, 0.0)
+
+
+def _total_variance(obs_cov: Array, residual: Array, observed: Array | None) -> tuple[Array | int, Array]:
+    """Count the coordinates that were measured, and sum their variances in R; for none both are 1."""
+    variances = linalg.diagonal(obs_cov)
+    if observed is None:
+        return residual.shape[0], variances.sum(0)
+    total = (variances * observed).sum(0)
+    return jnp.maximum(observed.sum(0), 1), jnp.where(total > 0, total, 1.0)
 
 
 def _distance(residual: Array, radius: Number, cov: Array | Cholesky | None = None) -> tuple[Array, Array, Array]:

@@ -1,12 +1,9 @@
-"""A filter as a C file and its header: the state as a struct, `init`, `step`, and a self-test on recorded data."""
+"""A filter as a C file and its header: the state as a struct, `init`, steps, and a self-test on recorded data."""
 
-import jax
 import numpy as np
-from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
+from wolf.native.codegen.c_step import CStep
 from wolf.native.codegen.c_writer import CWriter, array
-from wolf.native.frontend.trace import StepGraph
-from wolf.native.ir.graph import STEP, Number
 from wolf.native.ir.layout import Output
 
 
@@ -14,63 +11,38 @@ class CSource:
     """Writer of the two C files of a filter.
 
     Args:
-        step: traced with the model's numbers as constants.
+        steps: one, or one for each sensor; they share the state.
         name: prefix of all names.
         dtype: precision.
-        inputs: number of inputs, or None.
         version: of wolf.
     """
 
-    def __init__(self, step: StepGraph, name: str, dtype: str, inputs: int | None, version: str):
-        self.step, self.name, self.inputs, self.version = step, name, inputs, version
+    def __init__(self, steps: list[CStep], name: str, dtype: str, version: str):
+        self.steps, self.name, self.version = steps, name, version
         self.dtype = np.dtype(dtype)
         self.number = "float" if dtype == "float32" else "double"
-        self.fixed = self._fixed()
+        self.first = steps[0]
+        same = set.intersection(*(each.constant_places() for each in steps))
+        self.fixed = {i: self.first.start_value(i) for i in sorted(same)}
         self.places = [i for i in self._needed_places() if i not in self.fixed]
         self.members = self._members()
 
-    def _fixed(self) -> dict[int, Number]:
-        """Find the numbers of the state that keep their initial value: constants of the code."""
-        layout, mean = self.step.layout, self._mean_leaf()
-        same = [i for i, place in enumerate(layout.state) if layout.next_state[i] == place.node]
-        return {i: self._start_value(i) for i in same if layout.state[i].leaf != mean}
-
-    def _start_value(self, i: int) -> Number:
-        graph, layout = self.step.start
-        place = self.step.layout.state[i]
-        first = sum(int(np.prod(shape, dtype=int)) for shape in self.step.state.shapes[: place.leaf])
-        value = graph.value(layout.kept[first + place.entry])
-        assert value is not None, "the numbers of the model are constants"
-        return value
-
     def _needed_places(self) -> list[int]:
-        """Find the numbers of the state that anything depends on; an unused clock is omitted."""
-        layout, graph = self.step.layout, self.step.graph
-        mean = self._mean_leaf()
-        keep = {i for i, place in enumerate(layout.state) if place.leaf == mean}
+        """Find the numbers of the state that any step needs."""
+        keep = {i for i, place in enumerate(self.first.step.layout.state) if place.leaf == self.first.mean_leaf}
         while True:
-            roots = [*layout.results, *(layout.next_state[i] for i in keep)]
-            alive = graph.needed(roots)
-            more = keep | {i for i, place in enumerate(layout.state) if place.node in alive}
+            more = set.union(*(each.needed_places(set(keep)) for each in self.steps))
             if more == keep:
                 return sorted(keep)
             keep = more
 
-    def _mean_leaf(self) -> int:
-        marks = [object() for _ in self.step.state.shapes]
-        state = jax.tree.unflatten(self.step.state.structure, marks)
-        return next(i for i, mark in enumerate(marks) if mark is state.mean)
-
     def _members(self) -> dict[int, tuple[str, int]]:
         """Name each number of the state: the member of the struct, and its index there."""
-        marks = jax.tree.unflatten(self.step.state.structure, range(len(self.step.state.shapes)))
-        paths = jax.tree_util.tree_flatten_with_path(marks)[0]
-        names = ["_".join(_key_name(key) for key in path) for path, _ in paths]
-        names = [name.removeprefix("belief_").removeprefix("memory_") for name in names]
+        names = self.first.member_names()
         counts: dict[str, int] = {}
         members = {}
         for i in self.places:
-            name = names[self.step.layout.state[i].leaf]
+            name = names[self.first.step.layout.state[i].leaf]
             members[i] = (name, counts.get(name, 0))
             counts[name] = counts.get(name, 0) + 1
         self.sizes = counts
@@ -79,47 +51,25 @@ class CSource:
     @property
     def state_bytes(self) -> int:
         """Size of the struct. Counts come last, and compilers pad the struct to whole numbers behind them."""
-        kinds = [self.step.layout.state[i].kind for i in self.places]
+        kinds = [self.first.step.layout.state[i].kind for i in self.places]
         size = sum(self.dtype.itemsize if kind == "f" else 4 for kind in kinds)
         return -(-size // self.dtype.itemsize) * self.dtype.itemsize
 
     def library(self) -> tuple[str, ...]:
         """List the functions of math.h that are called."""
-        writer = self._writer()
-        writer.block(STEP, self._alive(), set())
-        return tuple(sorted(writer.library))
-
-    def _alive(self) -> set[int]:
-        layout = self.step.layout
-        return self.step.graph.needed([*layout.results, *(layout.next_state[i] for i in self.places)])
-
-    def _writer(self) -> CWriter:
-        names = {}
-        for number in self._alive():
-            node = self.step.graph.nodes[number]
-            if node.op != "input":
-                continue
-            slot = self.step.layout.slots[node.args[0]]
-            names[number] = f"{slot.group}[{slot.offset}]"
-        for i in self.places:
-            member, index = self.members[i]
-            names[self.step.layout.state[i].node] = f"s_{member}_{index}"
-        writer = CWriter(self.step.graph, names)
-        for i, value in self.fixed.items():
-            place = self.step.layout.state[i]
-            names[place.node] = writer.literal(value, place.kind)
-        return writer
+        called = [each.body(self.places, self.members, self.fixed)[1] for each in self.steps]
+        return tuple(sorted(set.union(*called)))
 
     def header(self) -> str:
         """Write the header."""
         guard = f"{self.name.upper()}_H"
-        kinds = {self.members[i][0]: self.step.layout.state[i].kind for i in self.places}
+        kinds = {self.members[i][0]: self.first.step.layout.state[i].kind for i in self.places}
         members = [
             f"    {self.number if kinds[name] == 'f' else 'int32_t'} {name}[{size}];"
             for name, size in sorted(self.sizes.items(), key=lambda each: kinds[each[0]] != "f")
         ]
-        fields = [f"    {self._type(output)} {name}{_brackets(output)};" for name, output in self._report_fields()]
-        arguments = self._arguments()
+        reports = "\n".join(self._report(each) for each in self.steps)
+        steps = "\n".join(self._declaration(each) for each in self.steps)
         return f"""#ifndef {guard}
 #define {guard}
 
@@ -134,17 +84,11 @@ typedef struct {{
 {_lines(members)}
 }} {self.name}_state;
 
-/* The results of one step. A weight is w in [0, 1]; an outlier is 0 or 1. */
-typedef struct {{
-{_lines(fields) if fields else "    char nothing;"}
-}} {self.name}_report;
-
+{reports}
 /* Set the state to the prior. */
 void {self.name}_init({self.name}_state *state);
 
-/* Process one measurement; NAN where a coordinate is missing. The report may be a null pointer. */
-void {self.name}_step({arguments});
-
+{steps}
 #ifdef __cplusplus
 }}
 #endif
@@ -152,27 +96,44 @@ void {self.name}_step({arguments});
 #endif
 """
 
-    def _arguments(self) -> str:
-        inputs = "".join(f"const {self.number} {name}[{self.inputs}], " for name in self._inputs())
-        size = self.step.obs_dim
-        return f"{self.name}_state *state, const {self.number} y[{size}], {inputs}{self.name}_report *report"
+    def _report(self, each: CStep) -> str:
+        """Declare the report of a step."""
+        fields = [f"    {self._type(output)} {name}{_brackets(output)};" for name, output in each.report_fields()]
+        return f"""/* The results of one step. A weight is w in [0, 1]; an outlier is 0 or 1. */
+typedef struct {{
+{_lines(fields) if fields else "    char nothing;"}
+}} {self.name}_report{each.tail};
+"""
 
-    def _inputs(self) -> list[str]:
-        """List the inputs that a step reads: u, and the previous one if the prior is updated first."""
-        nodes = (self.step.graph.nodes[number] for number in self._alive())
-        groups = {self.step.layout.slots[node.args[0]].group for node in nodes if node.op == "input"}
-        return [name for name in ("u", "u_before") if name in groups]
+    def _declaration(self, each: CStep) -> str:
+        """Declare a step."""
+        source = f" of {each.sensor}" if each.sensor else ""
+        notes = "".join(f"\n * {line}" for line in self._argument_notes(each))
+        end = "\n */" if notes else " */"
+        signature = each.signature(self.name, self.number, self.places)
+        about = f"Process one measurement{source}; NAN where a coordinate is missing. The report may be a null pointer."
+        return f"""/* {about}{notes}{end}
+{signature};
+"""
 
-    def _report_fields(self) -> list[tuple[str, Output]]:
-        names = jax.tree.unflatten(self.step.saved, self.step.layout.outputs)
-        return list(names.items())
+    def _argument_notes(self, each: CStep) -> list[str]:
+        """Describe the arguments of a step."""
+        notes = [
+            f"{argument.name}: {' x '.join(map(str, argument.shape))}, by rows"
+            + (", symmetric: the lower triangle is read." if argument.name in ("R", "Q") else ".")
+            for argument in each.arguments
+        ]
+        time = (
+            [] if each.time is None else [f"dt: time since the previous step, at least 0; {each.time.usual:g} usually."]
+        )
+        return [*notes, *time]
 
     def _type(self, output: Output) -> str:
         return {"f": self.number, "b": "int"}.get(output.kind, "int32_t")
 
-    def code(self, data: tuple[np.ndarray, np.ndarray | None, np.ndarray]) -> str:
+    def code(self) -> str:
         """Write the C file."""
-        return "\n".join([self._opening(), self._init(), self._step(), self._self_test(*data)])
+        return "\n".join([self._opening(), self._init(), *map(self._step, self.steps), self._self_test()])
 
     def _opening(self) -> str:
         return f"""/* A filter exported by wolf {self.version}. Do not edit this file; export it again.
@@ -194,81 +155,73 @@ void {self.name}_step({arguments});
 """
 
     def _init(self) -> str:
-        writer = CWriter(self.step.graph, {})
+        writer = CWriter(self.first.step.graph, {})
         lines = []
         for i in self.places:
             member, index = self.members[i]
-            value = writer.literal(self._start_value(i), self.step.layout.state[i].kind)
+            value = writer.literal(self.first.start_value(i), self.first.step.layout.state[i].kind)
             lines.append(f"    state->{member}[{index}] = {value};")
         return f"void {self.name}_init({self.name}_state *state) {{\n{_lines(lines)}\n}}\n"
 
-    def _step(self) -> str:
-        writer, layout = self._writer(), self.step.layout
-        alive = self._alive()
-        reads = [
-            f"    const {self._kind(i)} s_{m}_{k} = state->{m}[{k}];"
-            for i in self.places
-            for m, k in [self.members[i]]
-            if layout.state[i].node in alive
-        ]
-        writer.block(STEP, alive, set())
-        stores = [
-            f"    state->{m}[{k}] = {writer.name(layout.next_state[i])};"
-            for i in self.places
-            for m, k in [self.members[i]]
-        ]
-        results, stores_to_report = iter(layout.results), []
-        for name, output in self._report_fields():
-            for k in range(output.size):
-                place = f"[{k}]" if output.shape else ""
-                stores_to_report.append(f"        report->{name}{place} = {writer.name(next(results))};")
-        body = [*reads, *writer.lines, *stores, "    if (report != NULL) {", *stores_to_report, "    }"]
-        return f"void {self.name}_step({self._arguments()}) {{\n{_lines(body)}\n}}\n"
+    def _step(self, each: CStep) -> str:
+        lines, _ = each.body(self.places, self.members, self.fixed)
+        return f"{each.signature(self.name, self.number, self.places)} {{\n{_lines(lines)}\n}}\n"
 
-    def _kind(self, i: int) -> str:
-        return self.number if self.step.layout.state[i].kind == "f" else "int32_t"
-
-    def _self_test(self, ys: np.ndarray, us: np.ndarray | None, means: np.ndarray) -> str:
-        writer = CWriter(self.step.graph, {})
-        tables = [array("measurements", ys, writer), array("expected_means", means, writer)]
-        tables += [] if us is None or not self._inputs() else [array("inputs", us, writer)]
-        size, states = ys.shape[1], means.shape[1]
-        rows = {"u": "t", "u_before": "(t > 0 ? t - 1 : 0)"}
-        u = "".join(f"&inputs[{self.inputs} * {rows[name]}], " for name in self._inputs())
+    def _self_test(self) -> str:
+        tests = [self._one_test(each) for each in self.steps]
+        calls = "\n".join(f"    worst = larger(worst, test{each.tail}());" for each in self.steps)
         limit = "1e-3f" if self.number == "float" else "1e-9"
-        absolute = "fabsf" if self.number == "float" else "fabs"
+        steps = sum(len(each.data[0]) for each in self.steps)
         return f"""
 #ifdef {self.name.upper()}_SELF_TEST
 #include <stdio.h>
 
-{_lines(tables)}
+static {self.number} larger({self.number} a, {self.number} b) {{
+    return (b <= a || a != a) ? a : b; /* NAN if one is */
+}}
+
+{_lines(tests)}
 
 int main(void) {{
-    {self.name}_state state;
-    {self.name}_report report;
     {self.number} worst = 0;
-    {self.name}_init(&state);
-    for (int t = 0; t < {len(ys)}; t++) {{
-        {self.name}_step(&state, &measurements[{size} * t], {u}&report);
-        for (int i = 0; i < {states}; i++) {{
-            const {self.number} expected = expected_means[{states} * t + i];
-            const {self.number} error = {absolute}(state.mean[i] - expected) / (1 + {absolute}(expected));
-            if (!(error <= worst)) {{
-                worst = error;
-            }}
-        }}
-    }}
-    printf("largest relative difference to Python over {len(ys)} steps: %g\\n", (double)worst);
+{calls}
+    printf("largest relative difference to Python over {steps} steps: %g\\n", (double)worst);
     return worst <= {limit} ? 0 : 1;
 }}
 #endif
 """
 
-
-def _key_name(key: GetAttrKey | SequenceKey | DictKey | FlattenedIndexKey) -> str:
-    if isinstance(key, GetAttrKey):
-        return key.name
-    return str(key.idx if isinstance(key, SequenceKey) else key.key)
+    def _one_test(self, each: CStep) -> str:
+        """Write a function that filters recorded measurements, and returns the largest difference."""
+        ys, us, means = each.data
+        writer = CWriter(each.step.graph, {})
+        used = each.used_inputs(self.places)
+        tables = [array("measurements", ys, writer), array("expected_means", means, writer)]
+        tables += [] if us is None or not used else [array("inputs", us, writer)]
+        tables += [array(f"given_{argument.name}", argument.values, writer) for argument in each.arguments]
+        rows = {"u": "t", "u_before": "(t > 0 ? t - 1 : 0)"}
+        given = [f"given_{argument.name}" for argument in each.arguments]
+        given += [] if each.time is None else [writer.literal(each.time.usual, "f")]
+        given += [f"&inputs[{each.inputs} * {rows[name]}]" for name in used]
+        passed = "".join(f"{one}, " for one in given)
+        absolute = "fabsf" if self.number == "float" else "fabs"
+        states = means.shape[1]
+        return f"""static {self.number} test{each.tail}(void) {{
+{_lines(tables)}
+    {self.name}_state state;
+    {self.name}_report{each.tail} report;
+    {self.number} worst = 0;
+    {self.name}_init(&state);
+    for (int t = 0; t < {len(ys)}; t++) {{
+        {each.function}(&state, &measurements[{ys.shape[1]} * t], {passed}&report);
+        for (int i = 0; i < {states}; i++) {{
+            const {self.number} expected = expected_means[{states} * t + i];
+            worst = larger(worst, {absolute}(state.mean[i] - expected) / (1 + {absolute}(expected)));
+        }}
+    }}
+    return worst;
+}}
+"""
 
 
 def _brackets(output: Output) -> str:

@@ -252,9 +252,7 @@ class Writer(InstructionWriter):
             given = [self.hold(numbers, 1, len(numbers)) for numbers in parts]
         else:
             given = [self.names[node.args[0]], self.hold(node.args[1 : count + 1], 1, count)]
-            given += (
-                [self.hold(node.args[count + 1 :], 1, 1)] if isinstance(shape, shifted_inverse_loops.Scatter) else []
-            )
+            given += [self.hold(node.args[count + 1 :], 1, 1)] if shape.centred else []
         result = self.fresh("m")
         self.allocations.append(f"  {result} = alloca [{shape.room} x {self.types['f']}], align 64")
         self.used |= set(shifted_inverse_llvm.function(shape, self.number, self.lanes))

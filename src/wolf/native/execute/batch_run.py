@@ -107,7 +107,7 @@ def run_smoother(
     rows |= {} if scales is None else {"scale": np.ascontiguousarray(scales)[:, 1:]}
     if lengths is not None:
         rows["continues"] = (np.arange(steps) < lengths[:, None] - 1).astype(filtered.mean.dtype)
-    rows |= {f"now{i}": _select_rows(leaf, start + leads) for i, leaf in enumerate(ready.given.rows())}
+    rows |= {f"now{i}": _select_rows(leaf, start + leads) for i, leaf in enumerate(ready.varying)}
     rows = {name: np.flip(array, array.ndim - 1 - ready.code.row_axes[name]) for name, array in rows.items()}
     outputs = [np.flip(each[:, :-1], 1) for each in smoothed]
     busy = _num_threads(None, steps * len(filtered.mean))
@@ -134,7 +134,7 @@ def reweight_leave_one_out(
     rows = {"y": ys, "change": change} | ({} if us is None else {"u": us})
     for name, belief in zip(BELIEFS, beliefs, strict=True):
         rows |= {f"{name}_mean": belief.mean, f"{name}_cov": belief.cov}
-    rows |= {f"now{i}": leaf[0] for i, leaf in enumerate(ready.given.rows())}
+    rows |= {f"now{i}": leaf[0] for i, leaf in enumerate(ready.varying)}
     index = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)  # padded to whole registers
     rows = {name: np.take(array, index, 0, mode="clip")[:, None] for name, array in rows.items()}
     for i, leaf in enumerate(jax.tree.leaves(memory)):
@@ -160,7 +160,7 @@ def _step_inputs(
         before = np.concatenate([first, us[..., :-1, :]], axis=-2)
         rows |= {"u": np.ascontiguousarray(us), "u_before": np.ascontiguousarray(before)}
     clock = np.arange(steps) + (start[:, None] if isinstance(start, np.ndarray) else start)
-    for i, leaf in enumerate(ready.given.rows()):
+    for i, leaf in enumerate(ready.varying):
         rows |= {f"now{i}": _select_rows(leaf, clock), f"before{i}": _select_rows(leaf, np.maximum(clock - 1, 0))}
     return rows
 

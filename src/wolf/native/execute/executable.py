@@ -239,7 +239,7 @@ class NativeProgram:
     """
 
     def __init__(self, given: Arguments, most: float = MAX_OPERATIONS, parameters: np.ndarray | None = None):
-        self.given = given
+        self.given, self.varying = given, given.rows()
         self.code = compiled(given.signature, most)
         self.parameters = given.parameters() if parameters is None else parameters
         self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)

@@ -120,7 +120,7 @@ def available() -> str | None:
     except OSError as error:
         return f"llvmlite cannot be loaded: {error}"
     if llvm.llvm_version_info < OLDEST_LLVM:
-        return "llvmlite is too old: pip install llvmlite>=0.45"
+        return "llvmlite is too old: pip install 'llvmlite>=0.45'"
     return platform_check.failure()
 
 

@@ -48,6 +48,19 @@ def _comparison(op: str) -> Callable[..., int]:
     return _same_op(op, "b")
 
 
+def _less_in_total_order(graph: Graph, params: dict, a: int, b: int) -> int:
+    """Compare numbers of a sorted array, where NaN is the largest; JAX makes all zeros positive before."""
+    less = graph.apply("lt", a, b, kind="b")
+    if graph.nodes[a].kind != "f":
+        return less
+    only_b_is_nan = graph.apply("and", graph.apply("ne", b, b, kind="b"), graph.apply("eq", a, a, kind="b"))
+    return graph.apply("or", less, only_b_is_nan)
+
+
+def _less_or_equal_in_total_order(graph: Graph, params: dict, a: int, b: int) -> int:
+    return graph.apply("not", _less_in_total_order(graph, params, b, a))
+
+
 ELEMENTWISE_OPS: dict[str, Callable[..., int]] = {
     **{
         op: _same_op(op) for op in ("add", "sub", "mul", "div", "rem", "neg", "abs", "sqrt", "exp", "log", "max", "min")
@@ -55,6 +68,8 @@ ELEMENTWISE_OPS: dict[str, Callable[..., int]] = {
     **{op: _same_op(op) for op in ("and", "or", "xor", "floor", "ceil", "sin", "cos", "tan", "tanh", "atan2")},
     **{op: _same_op(op) for op in ("log1p", "expm1", "erf", "erfc", "lgamma", "sinh", "cosh", "asin", "acos", "atan")},
     **{op: _comparison(op) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
+    "lt_to": _less_in_total_order,
+    "le_to": _less_or_equal_in_total_order,
     "pow": _pow,
     "add_any": _same_op("add"),
     "not": _same_op("not"),

@@ -75,17 +75,21 @@ def _inner(graph: Graph, row: list[int], column: list[int]) -> int:
 def _cond(graph: Graph, equation: Equation, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     index, *operands = inputs
     branches = equation.params["branches"]
-    if len(branches) != 2:
-        raise UnsupportedOperationError("a choice between more than two branches")
     which = int(index.ravel()[0])
-    if graph.nodes[which].kind != "b":
-        which = graph.apply("ge", which, graph.constant(1, "i"), kind="b")
     shapes = [var.aval.shape for var in equation.outvars]
 
     def run(branch: ClosedJaxpr) -> list[int]:
         return [number for ids in translate_inner(graph, branch, operands) for number in ids.ravel().tolist()]
 
-    chosen = graph.choose(which, [partial(run, branch) for branch in branches])
+    def choose(first: int) -> list[int]:
+        if first == len(branches) - 1:
+            return run(branches[first])
+        is_later = which
+        if graph.nodes[which].kind != "b":
+            is_later = graph.apply("ge", which, graph.constant(first + 1, "i"), kind="b")
+        return graph.choose(is_later, [partial(run, branches[first]), partial(choose, first + 1)])
+
+    chosen = choose(0)
     ends = np.cumsum([0, *map(math.prod, shapes)])
     return [np.array(chosen[a:b], np.int64).reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]
 

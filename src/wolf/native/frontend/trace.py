@@ -212,15 +212,20 @@ def _leaf_nodes(graph: Graph, signature: Signature, slots: Slots, rows: str | No
         slots: inputs of the graph.
         rows: name prefix of the arrays of rows; None reads the first row as part of the model, after all else.
     """
-    nodes, at, row = [], 0, 0
+    nodes: list[np.ndarray] = []
+    symmetric = {i for i, name in signature.general if name in COVARIANCES}
+    at, row = 0, 0
     behind = num_parameters(signature)
     for shape, pattern, varies in zip(signature.shapes, signature.pattern, signature.varying, strict=True):
         size = int(np.prod(shape, dtype=int))
         if varies and rows is not None:
             codes = np.frombuffer(pattern, np.int16).tolist()
+            entries = range(size)
+            if slots.values is not None and len(nodes) in symmetric:  # an argument of exported code
+                entries = np.maximum(np.arange(size).reshape(shape), np.arange(size).reshape(shape).T).ravel().tolist()
             ids = [
                 graph.constant(code, "f") if code < 2 else slots.input(graph, Slot(f"{rows}{row}", i))
-                for i, code in enumerate(codes)
+                for i, code in zip(entries, codes, strict=True)
             ]
             row += 1
         elif varies:

@@ -16,6 +16,8 @@ from wolf.native.kernels.matmul import Dense
 
 MAX_NODES = 70_000  # nodes, dead ones included, above which translation is abandoned: a long loop would be unrolled
 
+HOISTED = frozenset(("sqrt", "div", "log", "exp"))  # operations that `Graph._through_choice` moves
+
 Number = float | bool  # a float, an integer or a truth value
 Kind = str  # "f" a number of the run's precision, "i" a 32-bit integer, "b" a truth value
 
@@ -107,10 +109,27 @@ class Graph:
         simple = simplify(self, op, args, kind)
         if simple is not None:
             return simple
+        if op in HOISTED and (found := self._through_choice(op, args, kind)) is not None:
+            return found
         # Constants belong to no block, so operations on the model alone run once, even inside a branch.
         block = max((self._block_of(arg) for arg in args), default=ONCE)
         block = ONCE if block == ONCE else self._block
         return self._make((op, args, kind), Node(op, args, kind, None, block))
+
+    def _through_choice(self, op: str, args: tuple[int, ...], kind: Kind) -> int | None:
+        """Exchange a costly operation with a choice between numbers of the model, for which it then runs once."""
+        nodes = [self.nodes[arg] for arg in args]
+        choices = {node.args[0] for node in nodes if node.block != ONCE}
+        if len(choices) != 1 or not all(node.block == ONCE or self._chooses_constants(node) for node in nodes):
+            return None
+        sides = []
+        for side in (1, 2):
+            chosen = [arg if node.block == ONCE else node.args[side] for arg, node in zip(args, nodes, strict=True)]
+            sides.append(self.apply(op, *chosen, kind=kind))
+        return self.apply("select", *choices, *sides, kind=kind)
+
+    def _chooses_constants(self, node: Node) -> bool:
+        return node.op == "select" and all(self.nodes[arg].block == ONCE for arg in node.args[1:])
 
     def dense(self, shape: Dense, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the nodes of a matrix product, or of a triangular solution, that is computed by a kernel."""

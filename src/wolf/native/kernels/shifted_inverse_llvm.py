@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wolf.native.kernels.shifted_inverse_loops import Averages, Inverses, Scatter
+from wolf.native.kernels.shifted_inverse_loops import Inverses, WeightedSum
 from wolf.native.kernels.vector_builder import NUM_LANES, KernelWriter, Operand, Registers
 
 
-def function(shape: Inverses | Averages | Scatter, number: str, lanes: int) -> list[str]:
+def function(shape: Inverses | WeightedSum, number: str, lanes: int) -> list[str]:
     """Write the function and its declarations.
 
     Arguments are `(ptr a, ptr s, ptr b, ptr c)` for the inverses, `(ptr shifted, ptr weights, ptr c)` for the average,
@@ -27,7 +27,7 @@ def function(shape: Inverses | Averages | Scatter, number: str, lanes: int) -> l
     if isinstance(shape, Inverses):
         _InversesWriter(code, shape).write()
         arguments = "ptr noalias %a, ptr noalias %s, ptr noalias %b, ptr noalias %c"
-    elif isinstance(shape, Scatter):
+    elif shape.centred:
         _write_scatter(code, shape)
         arguments = "ptr noalias %a, ptr noalias %w, ptr noalias %l, ptr noalias %c"
     else:
@@ -187,7 +187,7 @@ class _InversesWriter:
         code.each(0, size, row)
 
 
-def _write_average(code: KernelWriter, shape: Averages) -> None:
+def _write_average(code: KernelWriter, shape: WeightedSum) -> None:
     code.unrolled = False
 
     def entry(i: Operand) -> None:
@@ -196,7 +196,7 @@ def _write_average(code: KernelWriter, shape: Averages) -> None:
     code.each(0, shape.room, entry)
 
 
-def _write_scatter(code: KernelWriter, shape: Scatter) -> None:
+def _write_scatter(code: KernelWriter, shape: WeightedSum) -> None:
     """Write Σ γ (u - ū)(u - ū)ᵀ + γ₀ ū ūᵀ, with ū = Σ γ u."""
     code.unrolled = code.unrolled and code.lanes == 1
     pulls = Inverses(shape.size, shape.shifts).pulls

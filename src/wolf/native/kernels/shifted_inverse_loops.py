@@ -63,47 +63,18 @@ class Inverses(NamedTuple):
         return [row * self.shifts + k for row in rows for k in range(count)]
 
 
-class Averages(NamedTuple):
-    """The kernel of `weighted_inverses`: the lower half of the sum.
+class WeightedSum(NamedTuple):
+    """The kernel of `weighted_inverses`, or of `scattered_pulls`: the lower half of a sum over the shifts.
 
     Attributes:
         size: M.
         shifts: K, a multiple of four.
+        centred: for `scattered_pulls`, the covariance of solutions; their means follow it in memory.
     """
 
     size: int
     shifts: int
-
-    @property
-    def moved(self) -> int:
-        """Numbers that are stored to and loaded from memory, by one instruction each."""
-        return self.shifts + self.room
-
-    @property
-    def name(self) -> str:
-        """Name of its function."""
-        return f"weighted_{self.size}_{self.shifts}"
-
-    @property
-    def room(self) -> int:
-        """Numbers in its memory."""
-        return self.size * (self.size + 1) // 2
-
-    def place(self, part: int, lanes: int) -> int:
-        """Return the offset of a part in memory."""
-        return part
-
-
-class Scatter(NamedTuple):
-    """The kernel of `scattered_pulls`: the lower half of a covariance, followed by the means in memory.
-
-    Attributes:
-        size: M.
-        shifts: K, a multiple of four.
-    """
-
-    size: int
-    shifts: int
+    centred: bool
 
     @property
     def moved(self) -> int:
@@ -113,7 +84,7 @@ class Scatter(NamedTuple):
     @property
     def name(self) -> str:
         """Name of its function."""
-        return f"scattered_{self.size}_{self.shifts}"
+        return f"{'scattered' if self.centred else 'weighted'}_{self.size}_{self.shifts}"
 
     @property
     def entries(self) -> int:
@@ -123,7 +94,7 @@ class Scatter(NamedTuple):
     @property
     def room(self) -> int:
         """Numbers in its memory."""
-        return self.entries + self.size
+        return self.entries + self.size * self.centred
 
     def place(self, part: int, lanes: int) -> int:
         """Return the offset of a part in memory."""
@@ -168,11 +139,7 @@ def translate_average(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.nda
         Node numbers of the sum, (M, M); None where no loop made the inverses.
     """
     inverses, weights = inputs
-    args = _weighted_args(graph, inverses, int(inverses.flat[0]), weights)
-    if args is None:
-        return None
-    average = Averages(len(inverses), _padded(weights.size))
-    return [_both_halves(graph.loop(average, args, list(range(average.room)))[1], len(inverses))]
+    return _add_sum(graph, inverses, int(inverses.flat[0]), weights)
 
 
 @implements("scattered_pulls")
@@ -189,11 +156,7 @@ def translate_scatter(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.nda
     solutions, weights, zero = inputs
     first = int(solutions.flat[0])
     loop = int(graph.nodes[first].args[0]) if graph.nodes[first].op == "part" else first
-    args = _weighted_args(graph, solutions, loop, weights)
-    if args is None:
-        return None
-    scatter = Scatter(len(solutions), _padded(weights.size))
-    return [_both_halves(graph.loop(scatter, (*args, int(zero)), list(range(scatter.entries)))[1], len(solutions))]
+    return _add_sum(graph, solutions, loop, weights, zero)
 
 
 def _padded(count: int) -> int:
@@ -201,12 +164,24 @@ def _padded(count: int) -> int:
     return -(-count // NUM_LANES) * NUM_LANES
 
 
-def _weighted_args(graph: Graph, source: np.ndarray, loop: int, weights: np.ndarray) -> tuple[int, ...] | None:
-    """Return the arguments of a loop over the results of another one; None if that one did not make them."""
+def _add_sum(
+    graph: Graph, source: np.ndarray, loop: int, weights: np.ndarray, zero: np.ndarray | None = None
+) -> list[np.ndarray] | None:
+    """Add a weighted sum over the results of a loop; None if that loop did not make them.
+
+    Args:
+        graph: of the step.
+        source: results of the loop, with M rows.
+        loop: node number of the loop.
+        weights: node numbers of the weights, (K,).
+        zero: node number of the weight of zero, for a covariance.
+    """
     if not graph.loops or len(source) < MIN_ROWS or not isinstance(graph.nodes[loop].value, Inverses):
         return None
-    zeros = [graph.constant(0.0, "f")] * (_padded(weights.size) - weights.size)
-    return (loop, *weights.tolist(), *zeros)
+    kernel = WeightedSum(len(source), _padded(weights.size), zero is not None)
+    zeros = [graph.constant(0.0, "f")] * (kernel.shifts - weights.size)
+    args = (loop, *weights.tolist(), *zeros, *([] if zero is None else [int(zero)]))
+    return [_both_halves(graph.loop(kernel, args, list(range(kernel.entries)))[1], kernel.size)]
 
 
 def _both_halves(parts: np.ndarray, size: int) -> np.ndarray:

@@ -57,6 +57,26 @@ class Cholesky:
             rows.append(rest / self.lower[i][i])
         return jnp.stack(rows)
 
+    def square(self, b: Array, scale: Array | float = 1.0) -> Array:
+        """Compute `scale * bᵀ a⁻¹ b` for a vector, for small matrices by L D Lᵀ: no square root delays it."""
+        if not self.entries or self.source is None:
+            return sum_leading(self.half(b) ** 2) * scale
+        a, size, floor = self.source, self.size, jnp.finfo(b.dtype).eps
+        unit: list[list[Array]] = [[] for _ in range(size)]  # below the diagonal
+        scaled: list[list[Array]] = [[] for _ in range(size)]  # the same times D
+        rests: list[Array] = []
+        total = 0.0
+        for j in range(size):
+            used = sum(u * v for u, v in zip(unit[j], scaled[j], strict=True))
+            pivot = a[0, 0] if j == 0 else jnp.maximum(a[j, j] - used, floor * a[j, j])
+            inverse = 1.0 / pivot
+            for i in range(j + 1, size):
+                scaled[i].append(a[i, j] - sum(u * v for u, v in zip(scaled[i], unit[j], strict=True)))
+                unit[i].append(scaled[i][j] * inverse)
+            rests.append(b[j] - sum(u * rest for u, rest in zip(unit[j], rests, strict=True)))
+            total = total + rests[j] ** 2 * (inverse * scale)
+        return jnp.asarray(total)
+
     def _is_loop_candidate(self, b: Array) -> bool:
         """Return whether straight-line code is given the solution as a triangular solve, which may be a loop."""
         return (

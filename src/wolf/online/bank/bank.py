@@ -192,6 +192,11 @@ class Bank:
             self.__dict__.pop("_prefix", None)
             self.__dict__.pop("_header", None)
 
+    @property
+    def has_models_by_key(self) -> bool:
+        """Whether keys may have models of their own."""
+        return not self._models.is_single
+
     def model_of(self, key: Hashable) -> Model:
         """Return the model of a key, which need not be in the bank.
 
@@ -436,11 +441,19 @@ class Bank:
 
     def __getstate__(self) -> dict[str, object]:
         """Return what the bank was made from, its counters, and copies of all states; no compiled code and no lock."""
-        names = ("method", "dtype", "late", "repeated")
         with self._lock:
             keys, arrays = self._states.copy()
-            given = {"model": self._models.default_model, "arguments": self._arguments, "intervals": self._intervals}
-            return {name: getattr(self, name) for name in names} | {"keys": keys, "arrays": arrays} | given
+            return {
+                "model": self._models.default_model,
+                "method": self.method,
+                "arguments": self._arguments,
+                "dtype": self.dtype,
+                "intervals": self._intervals,
+                "keys": keys,
+                "arrays": arrays,
+                "late": self.late,
+                "repeated": self.repeated,
+            }
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         """Make a bank with new code and a new lock, and add the states."""

@@ -1,6 +1,6 @@
 """Rows of keys: text and integers, looked up one by one or as whole arrays, and keys as arrays for files."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Sized
 from itertools import pairwise
 
 import numpy as np
@@ -160,7 +160,7 @@ def key_list(keys: Iterable[Hashable]) -> list[Hashable]:
     Args:
         keys: a sequence or an array.
     """
-    if isinstance(keys, str | bytes) or not hasattr(keys, "__len__"):  # any sized iterable: arrays, series, columns
+    if isinstance(keys, str | bytes) or not isinstance(keys, Sized):  # arrays, series, columns
         raise ValueError(f"keys must be a list or an array, one for each row; got {validation.short_repr(keys)}")
     listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
     if not set(map(type, listed)) <= {str, int}:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
+from wolf.numerics.dates import date_stamps
 from wolf.statespace import LinearModel, Model
 
 ON_TIME, LATE, REPEATED = 0, 1, 2
@@ -45,19 +46,14 @@ def read_times(times: ArrayLike, size: int, model: Model) -> np.ndarray:
     """
     if not isinstance(model, LinearModel):
         raise ValueError("times need a linear model, which has a transition over any time step")
-    stamps = np.asarray(times) if hasattr(times, "dtype") or _is_dates(times) else None  # arrays of any library
-    dated = stamps is not None and np.issubdtype(stamps.dtype, np.datetime64)
+    stamps = date_stamps(times)
     # Since 1970 and not since the first row of the batch: the clock of a bank continues from batch to batch.
-    seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
+    seconds = None if stamps is None else np.asarray((stamps - EPOCH) / np.timedelta64(1, "s"))
     read = validation.data_array("times", times) if seconds is None else seconds
     if read.shape != (size,) or not np.all(np.isfinite(read)):
         raise ValueError(f"times must be finite, one for each row; got {validation.short_repr(times)}")
     validation.check_times("times", read)
     return read
-
-
-def _is_dates(times: ArrayLike) -> bool:
-    return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
 
 
 def classify(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,15 @@
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const element = (id) => document.getElementById(id);
   let plots = [], linked = [], picture = null, showAll = false;
-  // Kinds of faults by colour and, for those who cannot tell colours, by their names in the legend and the table.
-  const palette = ["outlier", "kind2", "kind3", "kind4", "kind5", "kind6"];
+  // Each kind of fault has its own mark besides its colour, for readers who cannot distinguish the colours.
+  const marks = {
+    spike: "M-4-4L4 4M-4 4L4-4", burst: "M-3.5-3.5H3.5V3.5H-3.5Z", drift: "M0-4.5L4.5 3.5H-4.5Z", stuck: "M-4.5-2H4.5M-4.5 2H4.5",
+    dropout: "M0 4.5L-4.5-3.5H4.5Z", shift: "M-4 4H0V-4H4", range: "M0-5L4.5 0L0 5L-4.5 0Z", rate: "M-2.5 4.5L2.5-4.5M-5 1L0-4.5",
+    labelled: "M0-4.5V4.5M-4.5 0H4.5", maintenance: "M4 0A4 4 0 1 1-4 0A4 4 0 1 1 4 0",
+  };
+  const markOf = (name) => marks[name] || marks.spike;
+  const colorOf = (name) => (marks[name] ? name : "outlier");
+  const swatch = (name) => `<svg viewBox="-6 -6 12 12"><path d="${markOf(name)}" style="stroke:var(--${colorOf(name)});stroke-width:1.7"/></svg>`;
 
   function decode(p) {
     if (p.x) return;
@@ -64,25 +71,41 @@
     font: "12px system-ui, DejaVu Sans, sans-serif",
   }, extra);
 
-  const crosses = (name) => (u, index) => {
-    const size = 4 * devicePixelRatio, { left, top, width, height } = u.bbox, path = new Path2D();
-    const [first, last] = u.series[0].idxs, [low, high] = [u.scales.y.min, u.scales.y.max];
+  const drawMarks = (name, scale = "y") => (u, index) => {
+    const size = devicePixelRatio, edge = 5 * size, { left, top, width, height } = u.bbox, path = new Path2D();
+    const mark = new Path2D(markOf(name));
+    const [first, last] = u.series[0].idxs, [low, high] = [u.scales[scale].min, u.scales[scale].max];
     for (let i = first; i <= last; i++) {
       const v = u.data[index][i];
       if (v === null || v === undefined) continue;
       const x = u.valToPos(u.data[0][i], "x", true);
-      const y = u.valToPos(Math.min(Math.max(v, low), high), "y", true);
+      const y = u.valToPos(Math.min(Math.max(v, low), high), scale, true);
       if (x < left || x > left + width) continue;
-      const edge = Math.min(Math.max(y, top + size), top + height - size);
-      path.moveTo(x - size, edge - size); path.lineTo(x + size, edge + size);
-      path.moveTo(x - size, edge + size); path.lineTo(x + size, edge - size);
+      path.addPath(mark, new DOMMatrix([size, 0, 0, size, x, Math.min(Math.max(y, top + edge), top + height - edge)]));
     }
     u.ctx.save();
-    u.ctx.strokeStyle = color(name);
+    u.ctx.strokeStyle = color(colorOf(name));
     u.ctx.lineWidth = 1.6 * devicePixelRatio;
     u.ctx.stroke(path);
     u.ctx.restore();
     return false;
+  };
+
+  // Gaps: a grey background, and no solid line; the dashed estimate below it stays visible.
+  const gapBackground = (p) => ({ hooks: { drawClear: [(u) => {
+    const { left, top, width, height } = u.bbox;
+    u.ctx.save();
+    u.ctx.fillStyle = color("gap");
+    for (const [from, to] of p.gaps) {
+      const a = Math.max(left, u.valToPos(from, "x", true)), b = Math.min(left + width, u.valToPos(to, "x", true));
+      if (b > a) u.ctx.fillRect(a, top, b - a, height);
+    }
+    u.ctx.restore();
+  }] } });
+  const gapsOf = (p) => (u, seriesIndex, i0, i1, nullGaps) => {
+    const ranges = p.gaps.map(([from, to]) => [u.valToPos(from, "x", true), u.valToPos(to, "x", true)]);
+    return nullGaps.concat(ranges.filter(([a, b]) => b > u.bbox.left && a < u.bbox.left + u.bbox.width))
+      .sort((a, b) => a[0] - b[0]);
   };
 
   const lines = (values) => ({ hooks: { draw: [(u) => {
@@ -172,24 +195,25 @@
       Object.assign({ label: "lower end of the prediction interval" }, invisible)] : [];
     element("wider").hidden = !p.over;
     linked.push(plot("series", overTime(p, {
-      scales: { y: { range } }, plugins: [{ hooks: { setCursor: [(u) => read(p, u.cursor.idx)] } }],
+      scales: { y: { range } }, plugins: [gapBackground(p), { hooks: { setCursor: [(u) => read(p, u.cursor.idx)] } }],
       series: [
         ...wider,
         Object.assign({ label: "upper end" }, invisible), Object.assign({ label: "lower end" }, invisible),
         { label: "measurement", stroke: color("dots"), paths: () => null, points: dots },
-        { label: "estimate", stroke: color("estimate"), width: 1.6, points: { show: false } },
-        ...p.faults.map(([name], k) => ({ label: name, stroke: color(palette[k % 6]), paths: () => null,
-          points: { show: crosses(palette[k % 6]) } })),
+        { label: "estimate in gaps", stroke: color("estimate"), width: 1.2, dash: [4, 4], points: { show: false } },
+        { label: "estimate", stroke: color("estimate"), width: 1.6, points: { show: false }, gaps: gapsOf(p) },
+        ...p.faults.map(([name]) => ({ label: name, stroke: color(colorOf(name)), paths: () => null,
+          points: { show: drawMarks(name) } })),
       ],
       bands: [...(p.over ? [{ series: [1, 2], fill: color("pale") }] : []),
         { series: [wider.length + 1, wider.length + 2], fill: color("band") }],
-    }), [p.x, ...(p.over ? [p.over, p.under] : []), p.high, p.low, p.good, p.level, ...p.faults.map((fault) => fault[1])]));
+    }), [p.x, ...(p.over ? [p.over, p.under] : []), p.high, p.low, p.good, p.gaps.length ? p.level : p.level.map(() => null), p.level, ...p.faults.map((fault) => fault[1])]));
     legend(p);
     linked.push(plot("weights", overTime(p, {
       scales: { y: { range: [-0.05, 1.08] } },
       series: [{ label: "weight", stroke: color("estimate"), paths: () => null, points: {
         show: true, size: 3, stroke: color("estimate"), fill: color("estimate") } },
-        { label: "weight of outliers", stroke: color("outlier"), paths: () => null, points: { show: crosses("outlier") } }],
+        { label: "weight of outliers", stroke: color("outlier"), paths: () => null, points: { show: drawMarks("outlier") } }],
     }), [p.x, p.accepted, p.rejected]));
     const top = 2.5 * p.band[1];
     linked.push(plot("nis", overTime(p, {
@@ -204,9 +228,8 @@
     }), p.noiseLevel));
     element("inside").textContent = p.inside === null ? "-" : (100 * p.inside).toFixed(1) + " %";
     bars(p);
-    element("judged").textContent = p.findings.length ? p.findings.map((w) => w[0].toUpperCase() + w.slice(1) + ".").join(" ")
-      : "The residuals are consistent with the model.";
-    element("judged").classList.toggle("good", !p.findings.length);
+    element("judged").textContent = p.findings.map((w) => w[0].toUpperCase() + w.slice(1) + ".").join(" ");
+    element("judged").hidden = !p.findings.length;
   }
 
   function legend(p) {
@@ -216,9 +239,8 @@
       [shape(`<path d="M0 6h22" ${line("estimate")} stroke-width="2"/>`), report.smooth ? "estimate (smoothed)" : "estimate (filtered)"],
       [shape('<rect width="22" height="12" style="fill:var(--band)"/>'), `${Math.round(100 * report.level)} % interval`],
       ...(p.over ? [[shape('<rect width="22" height="12" style="fill:var(--pale)"/>'), "prediction interval"]] : []),
-      ...p.faults.map(([name, values], k) => [
-        shape(`<path d="M7 2l8 8m0 -8l-8 8" ${line(palette[k % 6])} stroke-width="1.6"/>`),
-        `${name} (${values.filter((v) => v !== null).length} shown)`, values.some((v) => v !== null)])
+      ...(p.gaps.length ? [[shape(`<rect width="22" height="12" style="fill:var(--gap)"/><path d="M0 6h22" ${line("estimate")} stroke-dasharray="4 3"/>`), "estimate in a gap"]] : []),
+      ...p.faults.map(([name, values]) => [swatch(name), `${name} (${values.filter((v) => v !== null).length} shown)`, values.some((v) => v !== null)])
         .filter((item) => item[2]),
     ];
     element("legend").innerHTML = "";
@@ -229,7 +251,7 @@
       element("legend").append(item);
     }
     element("series").setAttribute("aria-label", `${p.label || "the series"}: measurements, estimate with its interval, and ` +
-      items.slice(p.over ? 4 : 3).map((item) => item[1]).join(", "));
+      items.slice(3 + (p.over ? 1 : 0) + (p.gaps.length ? 1 : 0)).map((item) => item[1]).join(", "));
   }
 
   function read(p, i) {
@@ -323,6 +345,39 @@
     draw();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  document.querySelectorAll(".kind").forEach((one) => {
+    if (marks[one.dataset.kind]) one.insertAdjacentHTML("afterbegin", swatch(one.dataset.kind));
+  });
+  // Labels that were set by hand: those of incidents, and of ranges of the chart.
+  const ranges = [];
+  const labels = () => Array.from(document.querySelectorAll("select.label"))
+    .filter((one) => one.value).map((one) => ({ ...one.dataset, label: one.value })).concat(ranges);
+  const timeText = (x, step) => {
+    if (report.dates) return new Date(step(x * 1e3)).toISOString().replace("T", " ").replace("Z", "") + report.suffix;
+    return String(picture.rows ? step(x) + 1 : x);
+  };
+  function showLabels() {
+    const count = labels().length, button = element("export");
+    if (!button) return;
+    button.disabled = !count;
+    button.textContent = count ? `Export ${count} label${count > 1 ? "s" : ""}` : "Export labels";
+  }
+  document.querySelectorAll("select.label").forEach((one) => one.addEventListener("change", showLabels));
+  document.querySelectorAll("[data-range]").forEach((one) => one.addEventListener("click", () => {
+    const { min, max } = linked[0].scales.x;
+    ranges.push({ start: timeText(min, Math.ceil), end: timeText(max, Math.floor), column: picture.column || "",
+      series: picture.series || "", label: one.dataset.range });
+    showLabels();
+  }));
+  if (element("export")) element("export").addEventListener("click", () => {
+    const names = ["start", "end", "column", "series", "label"], cell = (text) => `"${String(text).replaceAll('"', '""')}"`;
+    const rows = labels().map((one) => names.map((name) => cell(one[name] || "")).join(","));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([[names.join(","), ...rows].join("\n") + "\n"], { type: "text/csv" }));
+    link.download = "labels.csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href));
+  });
   let timer = null;
   addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(draw, 150); });
   choose(0);

@@ -5,6 +5,7 @@
   const show = (v) => (v === null || v === undefined ? "-" : Number(v.toPrecision(5)).toString());
   const MAX_ROWS = 5000; // of a key in memory
   const RATE_SECONDS = 10; // over which the rate is averaged
+  const MULTIPLES_SECONDS = 2; // between two updates of the small pictures
   let about = null, source = null, key = null, series = null, plot = null, dated = false, chosen = false;
   let seen = [], column = 0, fleet = null, shownFlag = -1;
 
@@ -95,7 +96,8 @@
     element("problem").hidden = !status.message;
     element("problem").textContent = status.message;
     document.title = (status.problem_keys.any ? `(${status.problem_keys.any}) ` : "") + "WoLF live";
-    worst(status.worst);
+    if (!isSearching()) list(status.worst); else search();
+    multiples();
     incidents(status.incidents);
     latest(status.latest);
     // Show a key with problems until the user selects one.
@@ -103,7 +105,26 @@
     mood();
   }
 
-  function worst(keys) {
+  // The list has the keys with problems, or what is searched for, in the chosen order.
+  const isSearching = () => element("key").value !== "" || element("sort").value !== "score";
+  async function search() {
+    const [text, sort] = [element("key").value, element("sort").value];
+    const query = new URLSearchParams({ search: text, sort, limit: "60" });
+    const answer = await fetch("keys?" + query).catch(() => null);
+    if (!answer || !answer.ok || !isSearching() || text !== element("key").value) return;
+    list(await answer.json());
+  }
+  async function multiples() {
+    if (document.hidden || multiples.waits) return;
+    multiples.waits = true;
+    const answer = await fetch("overview?column=" + column).catch(() => null);
+    if (answer && answer.ok) smallMultiples.show(element("multiples"), await answer.json(), (name) => choose(name, true));
+    setTimeout(() => { multiples.waits = false; }, MULTIPLES_SECONDS * 1e3);
+  }
+
+  function list(keys) {
+    element("listed").textContent = isSearching() ? "Keys" : "Keys with problems";
+    element("healthy").textContent = isSearching() ? "No such key." : "No problems found.";
     element("healthy").hidden = keys.length > 0;
     const held = document.activeElement && document.activeElement.dataset.key;
     const items = keys.map((each) => {
@@ -308,10 +329,15 @@
   element("which").addEventListener("change", () => { column = Number(element("which").value); redraw(); });
   element("range").addEventListener("change", redraw);
   element("all").addEventListener("change", redraw);
-  element("find").addEventListener("submit", (event) => {
+  element("find").addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (element("key").value) choose(element("key").value, true);
+    if (isSearching()) await search();
+    const first = element("worst").querySelector("button");
+    if (first) choose(first.dataset.key, true);
   });
+  const refresh = () => { if (isSearching()) search(); else if (fleet) list(fleet.worst); };
+  element("key").addEventListener("input", () => { clearTimeout(search.timer); search.timer = setTimeout(refresh, 200); });
+  element("sort").addEventListener("change", refresh);
   element("theme").addEventListener("click", () => {
     const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = (root.dataset.theme || (dark ? "dark" : "light")) === "dark" ? "light" : "dark";

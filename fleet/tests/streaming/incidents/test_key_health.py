@@ -8,7 +8,7 @@ from fleet.tests.service.test_recent_rows import ARRIVALS, make_rows
 from hypothesis import given
 
 from wolf.diagnostics.faults.stuck_values import stuck_rows
-from wolf_fleet.service.key_health import RECENT_ROWS, KeyHealth
+from wolf_fleet.streaming.incidents.key_health import RECENT_ROWS, KeyHealth
 
 pytestmark = pytest.mark.thorough
 

@@ -11,11 +11,10 @@ import subprocess
 import threading
 import time as clocks
 from collections.abc import Callable
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from wolf_fleet.service.incidents import SINK
-from wolf_fleet.service.responses import incident_facts
-from wolf_fleet.service.service import Service
+from wolf_fleet.streaming.incidents.incident_log import SINK
 from wolf_fleet.streaming.row_parser import JsonObject
 from wolf_fleet.streaming.sinks import check_address, open_sink
 from wolf_fleet.streaming.sinks.base import Sink, incident_id
@@ -27,11 +26,32 @@ TIMEOUT_SECONDS = 10.0  # of a webhook or a command
 WEBHOOK, COMMAND = "webhook", "command"
 
 
+class AlertSource(Protocol):
+    """A stream or a service: what has incidents."""
+
+    @property
+    def writer(self) -> str:
+        """Identity of the state folder."""
+        ...
+
+    def set_alert_targets(self, names: list[str]) -> None:
+        """Set the targets of alerts; a new one gets the open incidents."""
+        ...
+
+    def undelivered_alerts(self, target: str) -> list[tuple[int, int, JsonObject]]:
+        """List what a target does not have: number of the incident, number of its changes, and its facts."""
+        ...
+
+    def alert_delivered(self, number: int, target: str, changes: int) -> None:
+        """Record that a target has the first changes of an incident."""
+        ...
+
+
 class AlertSender:
-    """Threads that deliver the alerts of a service, one for each target.
+    """Threads that deliver the alerts of a stream or a service, one for each target.
 
     Args:
-        service: whose incidents are reported.
+        source: whose incidents are reported.
         url: of a webhook, which gets a POST with the incident as JSON. Any answer below 300 is a delivery.
         command: program with arguments, which gets the incident as JSON on standard input. Exit code 0 is a delivery.
         secret: key of the signature `sha256=HEX` of the body, in the header X-Wolf-Signature; default: no signature.
@@ -40,14 +60,14 @@ class AlertSender:
 
     def __init__(
         self,
-        service: Service,
+        source: AlertSource,
         url: str | None,
         command: str | None,
         secret: str | None = None,
         sink: str | None = None,
     ):
         check(url, command, sink)
-        self._service, self._sink_address = service, sink
+        self._source, self._sink_address = source, sink
         self._sink: Sink | None = None
         self.errors: dict[str, str] = {}  # of the last delivery to each target, for /health
         targets: dict[str, Callable[[JsonObject], None]] = {}
@@ -57,9 +77,8 @@ class AlertSender:
             targets[COMMAND] = lambda facts: _run(shlex.split(command), facts)
         if sink is not None:
             targets[SINK] = self._write
-        with service.lock:
-            if service.incidents.set_targets(list(targets)):
-                service.commit()  # or a crash would make them new again, without the incidents that close meanwhile
+        self._targets = list(targets)
+        source.set_alert_targets(self._targets)
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._loop, args=(name, deliver), name=f"wolf-{name}", daemon=True)
@@ -73,6 +92,14 @@ class AlertSender:
         """The first error of a target; empty if all are well."""
         return next((error for error in self.errors.values() if error), "")
 
+    def wait(self, seconds: float) -> None:
+        """Wait until all alerts are delivered, one has failed, or the time is over."""
+        until = clocks.monotonic() + seconds
+        while clocks.monotonic() < until and not self.error:
+            if not any(self._source.undelivered_alerts(name) for name in self._targets):
+                break
+            self._stop.wait(POLL_SECONDS / 5)
+
     def close(self) -> None:
         """Stop; what is not delivered is sent after the next start."""
         self._stop.set()
@@ -85,7 +112,7 @@ class AlertSender:
         """Deliver; after a failure an alert waits twice as long as before, and those of other incidents go on."""
         waits: dict[int, tuple[float, float]] = {}  # by incident: not before, pause
         while not self._stop.wait(POLL_SECONDS):
-            for number, changes, facts in self._pending(target):
+            for number, changes, facts in self._source.undelivered_alerts(target):
                 not_before, pause = waits.get(number, (0.0, FIRST_PAUSE_SECONDS))
                 if clocks.monotonic() < not_before:
                     continue
@@ -100,21 +127,15 @@ class AlertSender:
                     continue
                 waits.pop(number, None)
                 self.errors[target] = "" if not waits else self.errors.get(target, "")
-                with self._service.lock:
-                    self._service.incidents.delivered(number, target, changes)
+                self._source.alert_delivered(number, target, changes)
                 if self._stop.is_set():
                     return
-
-    def _pending(self, target: str) -> list[tuple[int, int, JsonObject]]:
-        with self._service.lock:
-            waiting = self._service.incidents.undelivered(target)
-            return [(each.number, each.changes, incident_facts(self._service, each)) for each in waiting]
 
     def _write(self, facts: JsonObject) -> None:
         sink = self._sink
         if sink is None:
             assert self._sink_address is not None
-            sink = self._sink = open_sink(self._sink_address, self._service.writer + "-incidents")
+            sink = self._sink = open_sink(self._sink_address, self._source.writer + "-incidents")
         try:
             sink.write_incident(facts)
         except BaseException:

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from wolf_fleet.service.key_health import MIN_REJECTED_ROWS, RECENT_ROWS, SILENCE_FACTOR, KeyHealth
+from wolf.diagnostics.faults.incidents import Incident
+from wolf_fleet.streaming.incidents.key_health import MIN_REJECTED_ROWS, RECENT_ROWS, SILENCE_FACTOR, KeyHealth
 
 KINDS = ("outliers", "stuck", "missing", "silent", "shift")
 MAX_CLOSED = 10_000  # closed incidents that are kept
@@ -29,20 +30,15 @@ SINK = "sink"  # target of alerts that gets those of muted keys too
 CHANCE_OUTLIER_SHARE = 0.01  # of sound sensors, in the confidence of an incident
 
 
-@dataclasses.dataclass
-class Incident:
-    """A problem of a key.
+@dataclasses.dataclass(kw_only=True)
+class KeyIncident(Incident):
+    """An incident of a key: one of `KINDS`, whose severity is the largest score of the key while it was open.
+
+    Its times are those of rows, in seconds since 1970 or in the unit of the times.
 
     Attributes:
         number: of the incident, from 1.
         key: name of the series.
-        kind: one of `KINDS`.
-        start: time of the row with which it was noticed, in seconds since 1970 or in the unit of the times.
-        end: time of the row with which it ended; None while it is open.
-        severity: largest score of the key while it was open.
-        reason: one sentence.
-        confidence: 1 - the probability of such rows by chance.
-        end: time of the row with which it ended; None while it is open.
         acknowledged: whether somebody has confirmed to have seen it.
         muted: whether its key was muted, so that only a sink gets it.
         updates: number of changes of its kind while it was open.
@@ -51,12 +47,6 @@ class Incident:
 
     number: int
     key: str
-    kind: str
-    start: float
-    severity: float
-    reason: str
-    confidence: float = 1.0
-    end: float | None = None
     acknowledged: bool = False
     muted: bool = False
     updates: int = 0
@@ -66,6 +56,10 @@ class Incident:
     def changes(self) -> int:
         """Number of changes that deserve an alert: it opened, changed its kind, closed."""
         return 1 + self.updates + (self.end is not None)
+
+    def is_waiting(self, target: str) -> bool:
+        """Return whether a target of alerts lacks a change that it should get."""
+        return self.alerts.get(target, 0) < self.changes and (target == SINK or not self.muted)
 
     @property
     def state(self) -> str:
@@ -77,20 +71,20 @@ class IncidentLog:
     """Open and recent incidents of all keys."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, str], Incident] = {}
-        self._closed: deque[Incident] = deque(maxlen=MAX_CLOSED)
+        self._open: dict[tuple[str, str], KeyIncident] = {}
+        self._closed: deque[KeyIncident] = deque(maxlen=MAX_CLOSED)
         self._muted: dict[str, float] = {}  # until when, in seconds since 1970
         self._count = self.overflow = 0
         self._targets: list[str] = []  # of alerts
-        self._changed: dict[int, Incident] = {}  # with a change that a target does not have
+        self._changed: dict[int, KeyIncident] = {}  # with a change that a target does not have
 
-    def __iter__(self) -> Iterator[Incident]:
+    def __iter__(self) -> Iterator[KeyIncident]:
         """Iterate over open incidents, the newest first, and then over closed ones."""
         yield from sorted(self._open.values(), key=lambda each: -each.number)
         yield from reversed(self._closed)
 
     @property
-    def open(self) -> list[Incident]:
+    def open(self) -> list[KeyIncident]:
         """Open incidents, the newest first."""
         return sorted(self._open.values(), key=lambda each: -each.number)
 
@@ -151,8 +145,15 @@ class IncidentLog:
             self.overflow += 1
         else:
             self._count += 1
-            incident = Incident(self._count, key, kind, float(health.ended[index]), score, reason)
-            incident.confidence = _confidence(kind, health, index)
+            incident = KeyIncident(
+                number=self._count,
+                key=key,
+                kind=kind,
+                start=float(health.ended[index]),
+                severity=score,
+                confidence=_confidence(kind, health, index),
+                reason=reason,
+            )
             incident.acknowledged = incident.muted = self._muted.get(key, -np.inf) > now
             self._open[key, kind] = self._changed[incident.number] = incident
 
@@ -162,7 +163,7 @@ class IncidentLog:
         self._closed.append(incident)
         self._changed[incident.number] = incident
 
-    def acknowledge(self, number: int) -> Incident:
+    def acknowledge(self, number: int) -> KeyIncident:
         """Acknowledge an incident; a shift is closed by that. Raise a `KeyError` for an unknown number."""
         found = next((each for each in self if each.number == number), None)
         if found is None:
@@ -207,15 +208,15 @@ class IncidentLog:
             self._settle(each)
         return bool(fresh)
 
-    def undelivered(self, target: str) -> list[Incident]:
+    def undelivered(self, target: str) -> list[KeyIncident]:
         """Return the incidents with a change that a target does not have, the oldest first."""
-        waiting = (each for each in self._changed.values() if self._is_waiting(each, target))
+        waiting = (each for each in self._changed.values() if each.is_waiting(target))
         return sorted(waiting, key=lambda each: each.number)
 
     @property
     def num_undelivered(self) -> int:
         """Number of incidents with a change that a target does not have."""
-        return sum(any(self._is_waiting(each, name) for name in self._targets) for each in self._changed.values())
+        return sum(any(each.is_waiting(name) for name in self._targets) for each in self._changed.values())
 
     def delivered(self, number: int, target: str, changes: int) -> None:
         """Record that a target has the first changes of an incident."""
@@ -223,11 +224,8 @@ class IncidentLog:
             self._changed[number].alerts[target] = changes
             self._settle(self._changed[number])
 
-    def _is_waiting(self, incident: Incident, target: str) -> bool:
-        return incident.alerts.get(target, 0) < incident.changes and (target == SINK or not incident.muted)
-
-    def _settle(self, incident: Incident) -> None:
-        if not any(self._is_waiting(incident, name) for name in self._targets):
+    def _settle(self, incident: KeyIncident) -> None:
+        if not any(incident.is_waiting(name) for name in self._targets):
             self._changed.pop(incident.number, None)
 
     def pack(self) -> dict[str, np.ndarray]:
@@ -239,7 +237,7 @@ class IncidentLog:
         """Load the result of `pack`."""
         facts: dict[str, Any] = json.loads(arrays["incidents"].tobytes())
         self._muted, self._count, self._targets = facts["muted"], facts["count"], facts["targets"]
-        for each in reversed([Incident(**fields) for fields in facts["incidents"]]):
+        for each in reversed([KeyIncident(**fields) for fields in facts["incidents"]]):
             if each.end is None:
                 self._open[each.key, each.kind] = each
             else:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wolf.diagnostics.faults.stuck_values import MAX_CHANCE_RUNS, MIN_LENGTH_RATIO, MIN_STUCK_REPEATS
 from wolf.online.bank import key_index, keyed_rows
-from wolf_fleet.service.recent_rows import RowView
+from wolf_fleet.streaming.incidents.row_view import RowView
 
 RECENT_ROWS = 20  # rows per key that count; a bit of each is kept
 MIN_FLAGGED_ROWS = 2  # outliers among these for a problem key: one may be chance

@@ -1,0 +1,1 @@
+"""Incidents of keys: health statistics, the log of incidents, and alerts."""
