@@ -151,8 +151,8 @@ def Adaptive(
             to 16 states and one sensor (or several as one). Without it a step takes a sixth less time.
         detect_stuck: whether a coordinate that repeats its value exactly, more often than it has done before, is
             treated as missing. False for a quantity that is constant and free of noise.
-        r_is_lower_bound: whether the noise is never taken for less than R. For sensors with autocorrelated errors, which
-            look like a smaller R: intervals stay as wide as those of a Kalman filter.
+        r_is_lower_bound: whether the noise is never taken for less than R. For sensors with autocorrelated errors,
+            which look like a smaller R: intervals stay as wide as those of a Kalman filter.
         linearization: of `GaussianFilter`; by default sigma points for models given by functions, up to 16 states.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.

@@ -30,6 +30,7 @@ from wolf.interfaces import (
     Requirements,
     StepInfo,
     UpdateContext,
+    UpdateDecision,
     is_a,
 )
 from wolf.numerics import linalg
@@ -164,7 +165,6 @@ class GaussianFilter(Filter):
         """
         measured = y
         y, memory = self.noise.screen(state.memory, y)
-        screens = y is not measured
         state = state._replace(memory=memory)
         predicted: Any = state.belief  # a belief, or an `InflatedGaussian` below
         obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
@@ -175,12 +175,10 @@ class GaussianFilter(Filter):
             view, prediction = self.noise.predict_measurement(
                 state.memory, view, predicted, now.transition(u), now.step_cov
             )
-            return view, measured.observed * now.subtract(measured.value, view.mean), prediction
+            return view, y.observed * now.subtract(y.value, view.mean), prediction
 
-        view, whole_residual, prediction = linearize(None)
-        residual = y.observed * whole_residual if screens else whole_residual
-        whole_view = view
-        hidden = view.hide(y.observed)
+        view, residual, prediction = linearize(None)
+        jac, hidden = view.jac, view.hide(y.observed)
         large = isinstance(predicted, Gaussian) and self._is_large(min(len(residual), len(predicted.mean)))
         if large:  # hidden rows contribute nothing anywhere, so one product with a large covariance is enough
             view = hidden
@@ -202,15 +200,13 @@ class GaussianFilter(Filter):
         belief = posterior.where(used, state.belief)
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
-        if decision.outlier is not None:
-            info = _with_outlier_probability(info, decision.outlier, used, y)
-        if screens:
+        info = _with_estimates(info, decision, used, y)
+        if y is not measured:
+            whole = measured.observed * now.subtract(measured.value, view.mean)
             noise = linalg.diagonal(now.obs_cov_at(predicted.mean, u))
-            info = _with_stuck(info, whole_residual, whole_view.jac, noise, measured.observed - y.observed)
+            info = _with_stuck(info, whole, jac, noise, measured.observed - y.observed)
         if decision.inflation is not None:
             info = info._replace(inflation=inflation)
-        if decision.scales is not None:
-            info = info._replace(noise_scale=decision.scales[0], dynamics_scale=decision.scales[1])
         memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), decision.memory, state.memory)
         counted = self.noise.after_unusable(memory, y.present & (measured.observed == 0.0))
         if counted is not None:
@@ -243,6 +239,15 @@ def _usable(weight: Array, y: Measurement) -> Array:
     """
     joint = weight.ndim == y.non_finite.ndim
     return (y.num_observed > 0) & ~y.non_finite if joint else y.num_observed > 0
+
+
+def _with_estimates(info: StepInfo, decision: UpdateDecision, used: Array, y: Measurement) -> StepInfo:
+    """Add what a noise model estimates."""
+    if decision.outlier is not None:
+        info = _with_outlier_probability(info, decision.outlier, used, y)
+    if decision.scales is not None:
+        info = info._replace(noise_scale=decision.scales[0], dynamics_scale=decision.scales[1])
+    return info
 
 
 def _with_outlier_probability(info: StepInfo, probability: Array, used: Array, y: Measurement) -> StepInfo:
