@@ -60,6 +60,12 @@ def test_missing_values_neither_repeat_nor_end_a_repetition(series):
     assert np.flatnonzero(wolf.filter(LEVEL, ys).stuck).tolist() == [101, 102, *range(104, 110)]
 
 
+def test_a_long_repetition_is_not_taken_for_the_habit_of_the_series(series):
+    ys = series[1].copy()
+    ys[50:80], ys[100:112] = ys[49], -999.0
+    assert wolf.filter(LEVEL, ys).stuck[102:112].all()
+
+
 def test_rounded_measurements_are_hardly_touched(series):
     truth, ys = series
     for step, limit in ((0.5, 0.01), (2.0, 0.08)):
