@@ -15,7 +15,7 @@ from wolf.fitting.select import interpolated_rows, quantization
 from wolf.fitting.select.sample import SAMPLE_ROWS, pieces_of
 from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
-from wolf.numerics.runs import counts_in, run_ends
+from wolf.numerics.runs import counts_in, run_ends, runs_of
 from wolf.statespace import LinearModel
 
 FAULTS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
@@ -117,8 +117,38 @@ class FaultSearch:
                 break
             self.limits = self.limits.raised(LIMIT_GROWTH)
             self.reset()
+        self.reconsider_shifts()
         self.refine_boundaries()
         self.mask = boundaries.filled(self.mask & ~self.stuck) | self.stuck
+
+    def reconsider_shifts(self) -> None:
+        """Replace shifts beside faults by one fault that includes them, where the series returns after it.
+
+        The edges of a noisy fault are removed one after the other; in between, those that are left resemble shifts.
+        """
+        longest = self.shape.longest
+        faults = np.array(runs_of(self.mask & ~self.stuck)).reshape(-1, 2)
+        spans: dict[int, tuple[int, int]] = {}
+        for first in self.shifts:
+            near = faults[(faults[:, 0] <= first + longest) & (faults[:, 1] >= first - longest)]
+            start, stop = (near[0, 0], max(near[-1, 1], first)) if len(near) else (0, len(self.mask))
+            if stop - start <= longest:
+                spans[first] = int(start), int(stop)
+        if not spans:
+            return
+        mask, offset = self.mask.copy(), self.offset.copy()
+        steps = {first: offset[first] - (offset[first - 1] if first else 0.0) for first in spans}
+        for first, (start, stop) in spans.items():
+            self.offset[first:] -= steps[first]
+            self.mask[start:stop] = True
+        errors = self.run_pass(smooth=False).errors / self.scale
+        left = step_scan.find(errors, self.known & ~self.mask, self.shape, self.limits).first
+        for first, (start, stop) in spans.items():
+            if np.any((left >= start - longest) & (left <= stop + longest)):
+                self.offset[first:] += steps[first]
+                self.mask[start:stop] = mask[start:stop]
+            else:
+                self.shifts = [each for each in self.shifts if each != first]
 
     def refine_boundaries(self) -> None:
         """Move the boundaries of bursts to where leaving them out explains most."""
