@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # views are imported when they are used: a result is data
     from matplotlib.figure import Figure
 
     from wolf.inference.noise import NoiseEstimate
-    from wolf.numerics.measurement_transforms import Transform
+    from wolf.numerics.measurement_transforms import MeasurementTransform
     from wolf.results.components import Component, Components
 
 FrameBackend = Literal["pandas", "polars", "pyarrow"]
@@ -204,7 +204,7 @@ class Filtered:
         return (lower, upper) if self.transform is None else (self.transform.undo(lower), self.transform.undo(upper))
 
     @property
-    def transform(self) -> "Transform | None":
+    def transform(self) -> "MeasurementTransform | None":
         """Transform of the measurements to the scale of the model; None without."""
         return self.settings.get("transform")
 
