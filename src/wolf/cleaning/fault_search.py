@@ -25,6 +25,7 @@ LIMIT_GROWTH = 1.5  # factor from one try to the next
 INTERPOLATED_GROWTH = 2.0  # factor where most rows are interpolated: errors concentrate at the others
 MAX_FAULT_SHARE = 0.15  # of the measurements
 MIN_SENTINEL_DEVIATION = 1.5  # root mean square distance of a sentinel value from the other measurements, in deviations
+MIN_DROPOUT_DEVIATION = 3.0  # of one run of that value, in deviations at that place
 MEDIAN_WINDOW, GROSS_DEVIATIONS = 25, 8.0  # of a running median, and from it: beyond is no part of the calibration
 MIN_LEFT_OUT_SHARE = 1e-9  # of 1 - V / R, which divides leave-one-out errors
 
@@ -232,6 +233,12 @@ class FaultSearch:
             errors = (value - self.offset - smoothed.mean)[same] / deviation
             if np.sqrt(np.mean(errors**2)) <= MIN_SENTINEL_DEVIATION:
                 self.dropped &= ~same
+                continue
+            # Each run of the value by itself: 0 degrees between -0.02 and 0.01 is a measurement.
+            far = np.zeros(len(same), bool)
+            far[same] = np.abs(errors) > MIN_DROPOUT_DEVIATION * self.scale[same]
+            firsts, stops = run_ends(same)
+            self.dropped[same] = np.repeat(counts_in(far, firsts, stops) > 0, stops - firsts)
         self.mask &= ~self.dropped
 
     def correct_offsets(self, smoothed: SmootherPass) -> np.ndarray:

@@ -78,6 +78,8 @@ def filter_frame(
     - `patience`: number of consecutive consistent rejections after which a causal filter accepts a jump, as a duration
       ("2h") or a number of rows.
     - `max_fault_length`: longest fault, as a duration ("2h") or a number of rows; a longer deviation is a shift.
+    - `false_alarms`: expected false incidents per 10,000 measurements of a series of at least 5,000 rows, from the tail
+      of its own fault statistic. Default: 1; 0 for the thresholds of the model.
     - `rules`: limits by column, such as `{"temperature": {"min": -20, "max": 45, "max_rate": "5/h", "flat_for":
       "6h"}}`, or a TOML file with a table `rules`. A reading that violates one is a fault.
     - `labels`: intervals labelled by hand, with `start`, `end` and `label` ("fault" or "good"): a file, a frame or a

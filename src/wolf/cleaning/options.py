@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 from wolf import validation
 from wolf.cleaning import durations, rules
 from wolf.cleaning.scales import SeriesScale, read_scale
+from wolf.diagnostics.faults.false_alarms import DEFAULT_FALSE_ALARMS
 from wolf.statespace import LinearModel
 
 MAX_FORECAST_STEPS = 1_000_000  # a forecast is held in memory as a whole before it is written
@@ -34,6 +35,7 @@ class CleaningOptions(TypedDict, total=False):
     causal: bool
     patience: str | float | None
     max_fault_length: str | float | None
+    false_alarms: float
     rules: Any
     labels: Any
     maintenance: Any
@@ -65,6 +67,9 @@ class Options:
             ("2h") or a number of rows.
         max_fault_length: longest fault of a retrospective search, as a duration ("2h") or a number of rows; a longer
             deviation is a shift of the level. Default: 30 rows, at most a twentieth of the series.
+        false_alarms: expected false incidents per 10,000 readings of a retrospective search, from which the detection
+            level of a series of at least 5,000 rows is calibrated (`wolf.diagnostics.faults.false_alarms`); 0 for the
+            thresholds of the model.
         rules: limits of the readings, by column (`wolf.cleaning.rules`), or a TOML file with a table `rules`.
         labels: readings labelled by hand as `fault` or `good` (`wolf.cleaning.time_intervals`).
         maintenance: known events, such as calibrations, which are no faults (`wolf.cleaning.maintenance`).
@@ -91,6 +96,7 @@ class Options:
     causal: bool = False
     patience: str | float | None = None
     max_fault_length: str | float | None = None
+    false_alarms: float = DEFAULT_FALSE_ALARMS
     rules: Any = None
     labels: Any = None
     maintenance: Any = None
@@ -115,6 +121,7 @@ class Options:
                 "causal and smooth exclude each other: causal uses the past of each row, smooth the whole series"
             )
         durations.check("patience", self.patience, min_rows=MIN_PATIENCE_ROWS)
+        validation.not_negative("false_alarms", validation.known_number("false_alarms", self.false_alarms))
         for name in ("max_fault_length", "every", "max_gap"):
             durations.check(name, vars(self)[name])
         rules.parse(self.rules)

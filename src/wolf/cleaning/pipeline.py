@@ -143,9 +143,12 @@ def prepare(
             others = joint.get(columns[0]) if len(columns) == 1 else None
             try:
                 known = find(list(columns))
-                yield _prepare_one(
+                series = _prepare_one(
                     title, rows, tuple(columns), block, stamps, named, options, regressors, known, ratio, others
                 )
+                if len(blocks) > 1 and series.is_retrospective:
+                    series.witnesses = np.delete(data, columns, axis=1)
+                yield series
             except ValueError as error:
                 if on_failure is None or (groups is None and len(blocks) == 1):
                     raise

@@ -40,6 +40,7 @@ class PreparedSeries(FittedSeries):
         options: how to clean.
         named: the model before its variances and times are known.
         explained: what exogenous variables and other columns explain; None without any.
+        witnesses: other columns of the table at the same rows, (T, K); None without any.
         known: faults and events that are known before the search; None without any.
         known_forecast: of the column by itself, where other columns explain a part of it.
         modelled: the values on the scale of the model, without known faults, (T, M).
@@ -58,6 +59,7 @@ class PreparedSeries(FittedSeries):
     ratio: np.ndarray | None = None
     known_forecast: SeriesForecast | None = None
     explained: Explained | None = None
+    witnesses: np.ndarray | None = None
     known: "KnownFaults | None" = None
     alarm: AlarmState = dataclasses.field(default_factory=AlarmState)
     done_rows: int = 0
@@ -115,7 +117,8 @@ class PreparedSeries(FittedSeries):
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
         count = len(self.values)
         assert isinstance(self.named, Sum)  # as `is_retrospective` checked
-        values, gaps, ratio = self.unexplained, self.gaps, 1.0 if self.ratio is None else self.ratio
+        values, gaps, witnesses = self.unexplained, self.gaps, self.witnesses
+        ratio = 1.0 if self.ratio is None else self.ratio
         steps = steps_on_grid(gaps)
         if steps is not None:  # a missing row takes less time than steps of different lengths
             values, gaps = np.full((int(steps[-1]) + 1, values.shape[1]), np.nan), None
@@ -123,6 +126,9 @@ class PreparedSeries(FittedSeries):
             if self.ratio is not None:
                 ratio = np.ones(len(values))
                 ratio[steps] = self.ratio
+            if witnesses is not None:
+                witnesses = np.full((len(values), witnesses.shape[1]), np.nan)
+                witnesses[steps] = self.witnesses
         arrays, ends = runs.filter_retrospectively(
             self.named,
             self.parameters,
@@ -133,13 +139,16 @@ class PreparedSeries(FittedSeries):
             self.options.diagnostics,
             ratio,
             others=self._runners_up(),
+            false_alarms=self.options.false_alarms,
+            witnesses=witnesses,
         )
         if steps is not None:
             arrays = {name: array[steps] for name, array in arrays.items()}
         forecasts = [
             runs.forecast_series(build, KF(), final, self.times, self.unit, count, self.options, column_factor)
-            for build, final, column_factor in ends
+            for build, final, column_factor, _ in ends
         ]
+        self.borderline, self.detection = arrays.pop("borderline"), tuple(detection for *_, detection in ends)
         ahead = runs.join_forecasts(forecasts)
         self.forecast = self._forecast_to_data(ahead)
         for first in range(0, count, PIECE_ROWS):
@@ -204,7 +213,11 @@ class PreparedSeries(FittedSeries):
         """Add the anomaly scores and QARTOD flags to a piece."""
         outlier, fault = arrays["outlier"], arrays["fault"]
         suspect = None if self.known is None else self.known.suspect[rows]
-        arrays["qartod"] = qartod_flags(self.values[rows], outlier, arrays["weight"], fault, suspect)
+        values = self.values[rows]
+        if self.borderline is not None:
+            borderline = np.broadcast_to(self.borderline[rows, None], values.shape)
+            suspect = borderline if suspect is None else suspect | borderline
+        arrays["qartod"] = qartod_flags(values, outlier, arrays["weight"], fault, suspect)
         scores = anomaly_scores(self._on_model_scale[rows], arrays["mean"], prediction_half, outlier, fault)
         if self.options.causal:
             scores, self.alarm = decay(scores, outlier, self.alarm)

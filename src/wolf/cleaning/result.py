@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf.diagnostics.faults.false_alarms import DetectionLevel
 from wolf.fitting import Fit
 from wolf.fitting.select import Choice
 
@@ -51,6 +52,8 @@ class FittedSeries(ABC):
         forecast: beyond the end, if requested; of a prepared series, None before its last piece.
         num_outliers: number of outliers found so far.
         num_weights: number of weights computed so far.
+        detection: calibrated detection level of each column of a retrospective search.
+        borderline: rows of candidates below that level, which are no faults, (T,); None before the search.
     """
 
     label: str
@@ -69,6 +72,8 @@ class FittedSeries(ABC):
     forecast: SeriesForecast | None = None
     num_outliers: int = 0
     num_weights: int = 0
+    detection: tuple[DetectionLevel, ...] = ()
+    borderline: np.ndarray | None = None
 
     @property
     def num_missing(self) -> int:

@@ -15,7 +15,9 @@ from wolf.beliefs import Gaussian
 from wolf.cleaning.fault_search import FAULTS as FAULTS
 from wolf.cleaning.fault_search import FaultSearch
 from wolf.cleaning.gap_imputation import impute_gaps
+from wolf.cleaning.significance import reinstate_ordinary_runs
 from wolf.cleaning.smoother_pass import Build, run_pass
+from wolf.diagnostics.faults.false_alarms import DEFAULT_FALSE_ALARMS, DetectionLevel
 from wolf.diagnostics.faults.sentinel_values import without_codes
 from wolf.inference.filters.gaussian import GaussianState
 
@@ -40,6 +42,8 @@ class RetrospectiveSeries(NamedTuple):
         spread: variance of the one-step errors, (T,).
         factor: half width of the prediction interval, in deviations, for a row anywhere in the series.
         final: state after the last row.
+        detection: level above which a candidate is a fault.
+        borderline: candidates below that level, which are used as good measurements, (T,).
     """
 
     mean: np.ndarray
@@ -51,6 +55,8 @@ class RetrospectiveSeries(NamedTuple):
     spread: np.ndarray
     factor: float
     final: GaussianState
+    detection: DetectionLevel
+    borderline: np.ndarray
 
     @property
     def is_fault(self) -> np.ndarray:
@@ -76,6 +82,8 @@ def judge(
     level: float,
     ratio: np.ndarray | float = 1.0,
     others: Sequence[Build] = (),
+    false_alarms: float = DEFAULT_FALSE_ALARMS,
+    witnesses: np.ndarray | None = None,
 ) -> RetrospectiveSeries:
     """Find the faults of a series, smooth the rest, and compute calibrated prediction intervals.
 
@@ -87,6 +95,8 @@ def judge(
         level: probability of the prediction intervals.
         ratio: variance of each measurement over the model's, (T,), if known.
         others: models that may impute long gaps, as `build`.
+        false_alarms: expected false incidents per 10,000 readings.
+        witnesses: other columns of the table at the same rows, (T, K).
     """
     excessive = np.abs(values) > MAX_READING
     plain = without_codes(values)
@@ -94,6 +104,7 @@ def judge(
     search = FaultSearch(build, np.where(excessive, np.nan, plain), gaps, longest, ratio)
     search.search()
     search.find_dropouts()
+    detection, borderline = reinstate_ordinary_runs(search, false_alarms, witnesses)
     first_pass = search.run_pass()
     offset_var = search.correct_offsets(first_pass)
     weight, noise = _huber_weights(
@@ -122,7 +133,8 @@ def judge(
     out = np.flatnonzero(((search.mask | search.dropped) & search.known) | coded)
     smoothed.errors[out] = (values[out] - smoothed.mean[out]) / np.sqrt(smoothed.spread[out])
     return RetrospectiveSeries(
-        smoothed.mean, smoothed.variance, half, weight, fault, smoothed.errors, smoothed.spread, factor, final
+        *(smoothed.mean, smoothed.variance, half, weight, fault, smoothed.errors, smoothed.spread, factor, final),
+        *(detection, borderline),
     )
 
 

@@ -16,6 +16,7 @@ from wolf.cleaning.options import Options
 from wolf.cleaning.reported_noise import with_noise
 from wolf.cleaning.result import SeriesForecast
 from wolf.cleaning.sampling import future_times
+from wolf.diagnostics.faults.false_alarms import DEFAULT_FALSE_ALARMS, DetectionLevel
 from wolf.diagnostics.faults.sentinel_values import without_codes
 from wolf.engine import scan
 from wolf.engine.forecast import run_forecast
@@ -191,7 +192,9 @@ def filter_retrospectively(
     diagnostics: bool = True,
     ratio: np.ndarray | float = 1.0,
     others: Sequence[tuple[Sum, dict[str, float]]] = (),
-) -> tuple[dict[str, np.ndarray], list[tuple[Build, GaussianState, float]]]:
+    false_alarms: float = DEFAULT_FALSE_ALARMS,
+    witnesses: np.ndarray | None = None,
+) -> tuple[dict[str, np.ndarray], list[tuple[Build, GaussianState, float, DetectionLevel]]]:
     """Judge each column of a series as a whole.
 
     Args:
@@ -204,21 +207,25 @@ def filter_retrospectively(
         diagnostics: also return NIS, log density and standardised error.
         ratio: variance of each row's measurements over the model's, (T,), if known.
         others: models that may impute long gaps, with their variances.
+        false_alarms: expected false incidents per 10,000 readings.
+        witnesses: other columns of the table at the same rows, (T, K).
 
     Returns:
         The arrays of `filter_whole`, with half the width of the prediction interval and fault codes; and for each
-        column its model on even steps, the state after the last row, and the factor of its prediction interval.
+        column its model on even steps, the state after the last row, the factor of its prediction interval, and its
+        detection level.
     """
     builds = [_column_build(named, parameters, column) for column in values.T]
     judged = [
         retrospective.judge(
-            build, column, gaps, longest, level, ratio, [_column_build(*each, column) for each in others]
+            *(build, column, gaps, longest, level, ratio, [_column_build(*each, column) for each in others]),
+            *(false_alarms, witnesses),
         )
         for build, column in zip(builds, values.T, strict=True)
     ]
     if len(judged) > 1:
-        judged = _judge_jointly(judged, builds, values, gaps, longest, level, ratio)
-    ends = [(build, each.final, each.factor) for build, each in zip(builds, judged, strict=True)]
+        judged = _judge_jointly(judged, builds, values, gaps, longest, level, ratio, false_alarms)
+    ends = [(build, each.final, each.factor, each.detection) for build, each in zip(builds, judged, strict=True)]
     joint = len(judged) > 1
 
     def side_by_side(read: Callable[[retrospective.RetrospectiveSeries], np.ndarray]) -> np.ndarray:
@@ -235,6 +242,7 @@ def filter_retrospectively(
         "outlier": is_fault.any(1) if joint else is_fault[:, 0],
         # Of several columns: any fault, else the smallest code.
         "fault": np.where(is_fault.any(1), np.where(is_fault, faults, 0).max(1), faults.min(1)),
+        "borderline": side_by_side(lambda each: each.borderline).any(1),
     }
     if joint:
         _join_spikes(arrays["fault"], arrays["outlier"])
@@ -271,6 +279,7 @@ def _judge_jointly(
     longest: int,
     level: float,
     ratio: np.ndarray | float,
+    false_alarms: float,
 ) -> list[retrospective.RetrospectiveSeries]:
     """Leave out all coordinates of a row if one of them is a fault: a position is false as a whole."""
     for _ in range(MAX_JOINT_ROUNDS):
@@ -279,7 +288,8 @@ def _judge_jointly(
         if all(np.array_equal(false[some], each.weight[some] == 0.0) for some, each in zip(known, judged, strict=True)):
             break
         for i, each in enumerate(judged):
-            again = retrospective.judge(builds[i], np.where(false, np.nan, values[:, i]), gaps, longest, level, ratio)
+            rest = np.where(false, np.nan, values[:, i])
+            again = retrospective.judge(builds[i], rest, gaps, longest, level, ratio, false_alarms=false_alarms)
             fault, errors = np.where(false, each.fault, again.fault), np.where(false, each.errors, again.errors)
             judged[i] = again._replace(fault=fault, errors=errors)
     return judged

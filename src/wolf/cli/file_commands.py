@@ -79,6 +79,14 @@ if TYPE_CHECKING:  # imported when a command runs: the help must not wait for JA
 @click.option(
     "--max-fault-length", help="Longest fault, such as 2h or 12 rows; a longer deviation is a shift of the level."
 )
+@click.option(
+    "--false-alarms",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Expected false incidents per 10,000 measurements of a series of at least 5,000 rows; 0 for the thresholds of "
+    "the model.",
+)
 @quality_options
 @click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to forecast, added as rows.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")

@@ -228,6 +228,7 @@ def _settings(series: list[CleanedSeries], options: Options, source: str, past: 
         "estimate uses": "the past only (filtered)" if past else "the whole series (smoothed)",
         "time steps": f"{steps}, typically {describe_step(first.unit, options.dated)}",
         "intervals": f"{options.level:.0%}",
+        **({"false alarms": summary.describe_detection(first)} if first.detection else {}),
         "wolf": package_version(),
     }
     rows = (f'<tr><th scope="row">{name}</th><td>{escape(str(value))}</td></tr>' for name, value in settings.items())

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wolf.cleaning import CleanedSeries
+from wolf.numerics.runs import runs_of
 
 if TYPE_CHECKING:
     from wolf.reports.chart_data import ChartData
@@ -19,6 +20,19 @@ MIN_NOISE_RATIO = (
     1.8  # of the local noise to its median, that is reported: the estimate of a hundred errors varies less
 )
 MIN_IDENTIFIED_ERRORS = 2.0  # standard errors from zero of an identified variance
+
+
+def describe_detection(each: CleanedSeries) -> str:
+    """Describe the calibration of the detection level of a series, and its borderline deviations."""
+    highest = max(each.detection, key=lambda detection: detection.level)
+    if highest.level <= 1.0:
+        return "thresholds of the model"
+    runs = 0 if each.borderline is None else len(runs_of(each.borderline))
+    return (
+        f"{highest.false_alarms:g} expected per 10,000 measurements: detection level {highest.level:.1f} times the "
+        f"model's thresholds, from a tail with index {highest.tail_index:.1f}; {runs} borderline deviations are kept "
+        "(QARTOD flag 3)"
+    )
 
 
 def residual_findings(picture: "ChartData", past: bool = True) -> list[str]:
