@@ -30,7 +30,7 @@ FrameBackend = Literal["pandas", "polars", "pyarrow"]
 ARRAYS = (
     *("means", "covs", "variances", "predicted_means", "predicted_covs", "residuals", "innovation_covs"),
     *("weights", "outliers", "nis", "log_liks", "weighted_log_liks", "outlier_probabilities", "inflations"),
-    *("noise_scales", "dynamics_scales"),
+    *("noise_scales", "dynamics_scales", "stuck"),
 )  # saved by `save="all"`, as far as the method computes them
 
 
@@ -162,6 +162,11 @@ class Filtered:
     def dynamics_scales(self) -> np.ndarray:
         """Scale factor of Q in each prediction, (T,), of methods that estimate it."""
         return self._kept("dynamics_scales")
+
+    @property
+    def stuck(self) -> np.ndarray:
+        """Which numbers repeat the value of a stuck sensor and were treated as missing, (T, M), of the default."""
+        return self._kept("stuck")
 
     @property
     def conformal_radius(self) -> np.ndarray:
