@@ -16,6 +16,7 @@ from jax import Array
 from wolf.diagnostics.certificate.certificate import CertificateEntry, format_number
 from wolf.diagnostics.certificate.operating_point import OperatingPoint
 from wolf.engine import scan
+from wolf.inference.filters import GaussianFilter
 from wolf.inference.noise.divergence_recovery import MAX_JUMP_DEVIATIONS, MAX_PATIENCE_GROWTH, JumpRecovery
 from wolf.interfaces import Filter
 from wolf.numerics import linalg
@@ -37,7 +38,7 @@ def accepted_jump_entry(
         innovation_cov: innovation covariance S there, (M, M).
     """
     rule = method.noise
-    if not isinstance(rule, JumpRecovery):
+    if not isinstance(rule, JumpRecovery) or not isinstance(method, GaussianFilter):
         return []
     # Equal errors stand for nearly equal ones, which are not removed as repetitions of a stuck sensor.
     method = dataclasses.replace(method, noise=dataclasses.replace(rule, detect_stuck=False))
