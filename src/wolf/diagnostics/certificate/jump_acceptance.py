@@ -38,10 +38,11 @@ def accepted_jump_entry(
         innovation_cov: innovation covariance S there, (M, M).
     """
     rule = method.noise
-    if not isinstance(rule, JumpRecovery) or not isinstance(method, GaussianFilter):
+    if not isinstance(rule, JumpRecovery):
         return []
     # Equal errors stand for nearly equal ones, which are not removed as repetitions of a stuck sensor.
-    method = dataclasses.replace(method, noise=dataclasses.replace(rule, detect_stuck=False))
+    if isinstance(method, GaussianFilter):
+        method = dataclasses.replace(method, noise=dataclasses.replace(rule, detect_stuck=False))
     directions = np.linalg.cholesky(innovation_cov).T
     errors = np.concatenate([size * directions for size in ERROR_SIZES])
     max_errors = int(np.ceil(np.max(rule.patience) * (MAX_PATIENCE_GROWTH if rule.grows else 1.0)))
