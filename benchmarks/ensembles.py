@@ -3,6 +3,7 @@
     python benchmarks/ensembles.py targets              # 10^4 cycles on Lorenz96, Lorenz63 and Kuramoto-Sivashinsky
     python benchmarks/ensembles.py paper                # d = 100, N = 1000 and 20, constant outliers
     python benchmarks/ensembles.py harder               # spikes, Student-t noise, stuck sensors, all at N = 20
+    python benchmarks/ensembles.py inflation            # the default of methods by name, with and without spikes
     python benchmarks/ensembles.py cost                 # seconds for an update against m, N and d
     python benchmarks/ensembles.py speed                # beside DAPPER; needs `pip install DAPPER==1.7.1`
 
@@ -131,6 +132,23 @@ def harder(steps, seeds):
         score(paper_model(), methods, process, steps, seeds, min(100, steps // 4))
 
 
+def inflation(steps, seeds):
+    """Compare methods by name with and without their default inflation, on seeds that did not choose it."""
+    model = wolf.models.lorenz96(100)
+    spikes = simulate.EachSensor(simulate.Spikes(prob=0.2, size=30.0))
+    for name, outliers in (("clean", None), ("20 % spikes of 30", spikes)):
+        for members in (20, 40):
+            for title, given in (("none", 1.0), ("default", None)):
+                errors = []
+                for seed in range(201, 201 + seeds):
+                    data = simulate.trajectory(model, steps, key=seed, outliers=outliers)
+                    method = wolf.methods.make("WoLF-LETKF", num_members=members, inflation=given)
+                    out = wolf.filter(model, data.measurements, method=method, key=seed, save="means")
+                    late = (out.means - data.states)[steps // 2 :]
+                    errors.append(np.sqrt((late**2).mean(1)).mean())
+                print(f"{name:20s} N={members} inflation {title:8s} RMSE {np.mean(errors):.3f}", flush=True)
+
+
 def cost(steps, seeds):
     """Time one cycle of a random walk that is measured everywhere."""
     print(f"{'method':12s} {'members':>8s} {'states':>8s} {'measured':>9s} {'ms a cycle':>11s}")
@@ -217,7 +235,10 @@ def speed(steps, seeds):
         print(f"  DAPPER over wolf: {wall:.2f} on the wall, {cpu:.2f} in CPU")
 
 
-SECTIONS = {"targets": (10_000, 1), "paper": (1000, 2), "harder": (1000, 3), "cost": (10, 3), "speed": (100, 3)}
+SECTIONS = {  # cycles and seeds
+    **{"targets": (10_000, 1), "paper": (1000, 2), "harder": (1000, 3), "inflation": (200, 2)},
+    **{"cost": (10, 3), "speed": (100, 3)},
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

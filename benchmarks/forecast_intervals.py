@@ -18,7 +18,7 @@ CASES = {"no change": (1, 1), "R x 10": (1, 10), "R x 0.1": (1, 0.1), "Q x 10": 
 def forecasts(trials, rng):
     """A change midway: 95 % intervals of the next 20 measurements, 30 / 100 / 500 steps after it."""
     chosen = methods()
-    table("held", chosen)
+    table("coverage", chosen)
     late = np.arange(CHANGE + AFTER[-1] + AHEAD) >= CHANGE
     for title, problem in {"tracking": plane(), "level 0.01": level(0.01)}.items():
         for name, (q, r) in CASES.items():

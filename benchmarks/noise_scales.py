@@ -207,7 +207,7 @@ def coloured(trials, rng):
 
 
 NEW = wolf.Adaptive(estimate_autocorrelation=False)
-FITTED = "Adaptive, memory fitted"
+FITTED = "Adaptive, AR(1) fitted"
 FITS = 4  # runs that are fitted, each for a part of the trials: one fit might have luck
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/robustness.py                      # all of it, 300 trials: about fifteen minutes on 2 cores
     python benchmarks/robustness.py tracking lockout --trials 50
-    python benchmarks/robustness.py --trials 200 --seed 994001 --write docs/learned-noise.md
+    python benchmarks/robustness.py --trials 200 --write benchmarks/results/robustness.md
 
 `--write` puts what each suite prints between its marks in a page, `<!-- bench: NAME -->` and `<!-- end of bench: NAME
 -->`; suites that have no marks there are left out, unless they are named.

@@ -25,13 +25,13 @@ RIVAL = "statsmodels"
 
 
 def one_series(model: wolf.LinearModel, steps: int) -> dict[str, float | str]:
-    """Give ns a step of one series, and the engine that the default ran by."""
+    """Give ns a step of one series, and the backend of the default."""
     ys = np.random.default_rng(0).normal(size=(steps, model.obs_dim))
     runs = {name: Run(partial(wolf.filter, model, ys, method=method), steps) for name, method in METHODS.items()}
     if RIVAL in installed():
         runs[RIVAL] = Run(lambda library: library.filter(ys), steps, partial(LIBRARIES[RIVAL], model))
-    engine = wolf.filter(model, ys).backend.split(":")[0]
-    return cpu_times(runs, 3 if steps <= STEPS else 2) | {"backend": engine}
+    backend = wolf.filter(model, ys).backend.split(":")[0]
+    return cpu_times(runs, 3 if steps <= STEPS else 2) | {"backend": backend}
 
 
 def large(size: int) -> dict[str, float | str]:
@@ -40,12 +40,12 @@ def large(size: int) -> dict[str, float | str]:
     ys = np.random.default_rng(0).normal(size=(LARGE_STEPS, model.obs_dim))
     runs = {n: Run(partial(wolf.filter, model, ys, method=m), LARGE_STEPS) for n, m in METHODS.items()}
     found = cpu_times(runs, LARGE_ROUNDS, PAUSE)
-    engine = wolf.filter(model, ys).backend.split(":")[0]
+    backend = wolf.filter(model, ys).backend.split(":")[0]
     texts = []
     for name, limit in LIMITS.items():
         ratio = found[name] / found["KF"]
         texts.append(f"{name} {ratio:.1f} KF{'' if ratio <= limit else f' (above {limit})'}")
-    return found | {"backend": ", ".join([engine, *texts])}
+    return found | {"backend": ", ".join([backend, *texts])}
 
 
 def many_series(count: int) -> dict[str, float | str]:
@@ -67,7 +67,7 @@ def lines() -> list[str]:
     rows |= {f"{size} states, {size // 2} measured": large(size) for size in LARGE}
     rows |= {f"{count:,} series of {SERIES_STEPS} steps": many_series(count) for count in SERIES}
     columns = [*METHODS, RIVAL]
-    found = [f"| ns a step | {' | '.join(columns)} | engine |", "|---|" + "---|" * (len(columns) + 1)]
+    found = [f"| ns a step | {' | '.join(columns)} | backend |", "|---|" + "---|" * (len(columns) + 1)]
     for label, row in rows.items():
         cells = [number(1e9 * float(row[name])) if name in row else "" for name in columns]
         found.append(f"| {label} | {' | '.join(cells)} | {row['backend']} |")

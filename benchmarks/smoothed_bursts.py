@@ -18,7 +18,7 @@ LAGS = (10, 30)
 def bursts(trials, rng):
     """Bursts of equal errors that came back: error over the oracle's, smoothed and at a fixed lag."""
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    titles = ["filter", "smoother", "smoother, reweigh", *(f"FixedLag, lag {lag}" for lag in LAGS)]
+    titles = ["filter", "smoother", "smoother, reweight", *(f"FixedLag, lag {lag}" for lag in LAGS)]
     print("| burst | " + " | ".join(titles) + " |\n|" + "---|" * (len(titles) + 1))
     for length in (5, 8, 20):
         runs = [wolf.simulate.trajectory(model, STEPS, int(rng.integers(1 << 30))) for _ in range(trials)]

@@ -25,6 +25,7 @@ from floor import Floor
 from libraries import LIBRARIES, installed
 from timing import (
     OURS,
+    RESULTS,
     STORE,
     Others,
     Run,
@@ -276,7 +277,7 @@ def main() -> None:
         for name in chosen:
             around = Others()
             if name == "growth":
-                write_page("growth", scaling.lines())
+                write_page("growth", scaling.lines(), RESULTS / "growth.md")
             else:
                 section = PARTS[name]()
                 keep(name, section, around.share())

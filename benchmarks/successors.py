@@ -1,6 +1,6 @@
 """Methods that came after the paper beside the default: everyday worlds, and series whose level is redrawn.
 
-    python benchmarks/successors.py --runs 50 --seed 34001 --page docs/rivals.md    # on an idle machine some minutes
+    python benchmarks/successors.py --runs 50 --seed 34001 --page benchmarks/results/successors.md
     python benchmarks/successors.py --runs 4 --only changes
 
 The first table has worlds of `worlds_data.py`: 100 x the mean over runs of log(RMSE / RMSE of an oracle with the true R

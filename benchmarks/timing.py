@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+RESULTS = Path(__file__).parent / "results"  # of tables that are too long for a page
 STORE = Path(__file__).parents[1] / "build" / "bench.json"
 OURS = ("KF", "WoLF", "default")
 OTHERS = ("C++", "OpenCV", "filterpy", "simdkalman", "statsmodels", "dynamax", "pykalman")

@@ -11,12 +11,18 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 GALLERY = Path(__file__).parent / "gallery.md"
 # How far up the search puts what it finds: pages that say how before those that list, records last.
 BOOSTS = {
+    "fleet": 2,
     "reproduction/": 0.2,
     "benchmarks": 0.3,
+    "worlds": 0.3,
+    "real-data": 0.3,
     "reliability": 0.3,
     "architecture": 0.3,
-    "api/": 0.6,
-    "gallery/": 0.6,
+    "commands": 0.4,
+    "comparison": 0.5,
+    "coming-from": 0.5,
+    "api/": 0.4,
+    "gallery/": 0.4,
 }
 
 

@@ -2,9 +2,9 @@
 # # Changepoints: where a level jumps
 #
 # A machine draws power at a level that wanders a little, and at times jumps to another one. Three readings in a hundred
-# are wrong. `wolf.changepoints` takes a model of what happens between two jumps, here a level that wanders, and adds up
-# all ways to cut the series: the probability of a change at every step, and the best cut. An outlier is no change,
-# however far it is off, and wandering is none either, because the model has both.
+# are wrong. `wolf.changepoints` takes a model of one segment, here a random-walk level, and sums over all
+# segmentations: it returns the probability of a change at every step and the most probable segmentation. Outliers and
+# the random walk are part of the model, so neither counts as a change.
 
 # %%
 import matplotlib.pyplot as plt
@@ -45,9 +45,9 @@ def mistakes(found, changes):
 
 
 # %% [markdown]
-# PELT and its kin of `ruptures` cut a series into constant pieces for a penalty. Theirs are those that made the fewest
-# mistakes on six other series (seeds 0 to 5); `wolf` knows the variances of wandering and noise, and nothing was tuned.
-# Absolute values (l1), which outliers pull less than squares do, come nearest to it.
+# PELT and the other methods of `ruptures` segment a series into constant pieces with a penalty. The penalties are those
+# with the fewest errors on six other series (seeds 0 to 5); `wolf` is given the variances of the random walk and the
+# noise, and is not tuned. Absolute values (l1), which are less sensitive to outliers, come closest.
 
 # %%
 model = wolf.models.local_level(DRIFT_VAR, NOISE_VAR, prior=wolf.Gaussian([50.0], [[100.0]]))

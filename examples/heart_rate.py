@@ -2,7 +2,7 @@
 # # Heart rate from a wrist
 #
 # A watch finds a pulse at uneven times, counts some beats twice or not at all, and loses contact. The rate is a level
-# that moves in continuous time, so gaps need nothing. Half and double rates are far from the level and are rejected,
+# in continuous time, so gaps need no treatment. Half and double rates are far from the level and are rejected,
 # while the start of a run is followed.
 
 # %%

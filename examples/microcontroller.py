@@ -2,7 +2,7 @@
 # # The same filter in C, for a microcontroller
 #
 # `export_c` writes a filter as one C file: no allocation, no loops, 40 bytes of state here. The readings of a distance
-# sensor of a small robot, with echoes, go through the C code, compiled by the compiler at hand. The numbers are those
+# sensor of a small robot, with echoes, go through the C code, compiled on this machine. The numbers are those
 # of Python, and the file goes into an Arduino sketch as it is.
 
 # %%

@@ -2,8 +2,8 @@
 # # Train a network in one pass, with wrong targets
 #
 # The state is the vector of a network's weights, and each row is a measurement of it: there is no learning rate, and
-# no second pass. Fifteen targets in a hundred are nonsense. The extended Kalman filter learns them too; the robust
-# filter learns the curve.
+# no second pass. Fifteen targets in a hundred are wrong. The extended Kalman filter fits them as well; the robust
+# filter fits the curve.
 
 # %%
 import jax

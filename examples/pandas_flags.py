@@ -1,9 +1,8 @@
 # %% [markdown]
 # # Flag anomalies in a pandas frame
 #
-# A thermometer that sends false values and has gaps. `filter_frame` chooses a model, judges each reading by what came
-# before and after it, and gives the frame back with an estimate, an interval and the kind of every fault. The columns
-# go wherever a frame goes: `groupby`, plots, a database.
+# A thermometer with false values and gaps. `filter_frame` selects a model, compares each reading with those before and
+# after it, and returns the frame with an estimate, an interval and the kind of every fault as further columns.
 
 # %%
 import matplotlib.pyplot as plt

@@ -45,11 +45,11 @@ WORDS = {
 }
 HOW = """## How to repeat it
 
-`wolf reproduce` runs the experiments, draws the figures, and compares what comes out with what was reported. The
-default is the paper as printed, in float64. Where what was run differs from what is printed, that is a variant with a
-name of its own ("as run"), and both are shown if it changes a conclusion. Beside the paper's methods stand what it
-lacks: a calibrated weight and learned noise, which nobody tuned, an oracle that knows which measurements are bad, and,
-for tracking, the Bayes ceiling: the filter that knows the law of the noise, with many particles.
+`wolf reproduce` runs the experiments, draws the figures, and compares the results with the reported ones. The default
+is the paper as printed, in float64. Where the published code differs from the text, the variant "as run" follows the
+code, and both are shown if a conclusion changes. For comparison there are methods that the paper lacks: a calibrated
+weight and estimated noise, both untuned, an oracle that knows which measurements are outliers, and, for tracking, the
+Bayes ceiling: a particle filter with the true noise distribution.
 
 The command comes with the package `wolf-paper`, which is in `paper/`: `pip install . ./paper` in a clone, or
 `make reproduce`, which also runs it.
@@ -64,10 +64,9 @@ At the paper's scale all but the regression sets (`uci`, `uci-as-run`, `kin8nm`,
 about twenty minutes on one core, the sets under two hours, `lorenz96` some two and a half; `lorenz96-as-run`, as long,
 runs only if named.
 
-A run that is interrupted goes on where it was; rows (CSV), figures (PNG and SVG) and a manifest of settings, seed,
-versions and machine are in the folder. The command ends with exit code 1 if a figure differs from what was reported
-and no reason is known. Every number and picture on these pages comes from such a folder, by
-`python paper/make_reproduction.py reproduction`.
+An interrupted run is resumed. The folder contains rows (CSV), figures (PNG and SVG) and a manifest of settings, seed,
+versions and machine. The exit code is 1 if a result differs from the reported one and no reason is known.
+`python paper/make_reproduction.py reproduction` writes these pages from such a folder.
 
 """
 

@@ -11,8 +11,8 @@ from tests.platforms.simulated import make_macos, make_windows
 import wolf_fleet
 from wolf.native.execute import platform_check
 from wolf_fleet.datasets import executors
-from wolf_fleet.service.responses import format_time
 from wolf_fleet.streaming import sources
+from wolf_fleet.streaming.incidents.facts import format_time
 
 ROWS = some_rows(size=24)
 
@@ -75,9 +75,7 @@ def test_lines_with_carriage_returns_keep_their_positions_on_windows(monkeypatch
 
 
 def test_times_before_1970_are_dates():
-    service = type("Service", (), {})()
-    service.pipeline, service.columns = type("Pipeline", (), {"dated": True}), type("Columns", (), {"time": "t"})
-    assert format_time(service, -86_400.5) == "1969-12-30T23:59:59.500Z"
+    assert format_time(-86_400.5, dated=True) == "1969-12-30T23:59:59.500Z"
 
 
 def test_a_system_that_does_not_report_its_memory_gets_a_usual_size(monkeypatch):

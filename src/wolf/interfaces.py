@@ -203,6 +203,15 @@ class NoiseModel(Protocol[MemoryT]):
         """
         return memory
 
+    def screen(self, memory: MemoryT, y: "Measurement") -> tuple["Measurement", MemoryT]:
+        """Return the measurement to use, without the coordinates that the noise model removes, and the memory after it.
+
+        Args:
+            memory: as returned by `predict`.
+            y: the measurement; returned as it is where nothing is ever removed.
+        """
+        return y, memory
+
     def after_unusable(self, memory: MemoryT, unusable: Array) -> MemoryT | None:
         """Return the memory after infinite numbers, which count as outliers; None for models that count none.
 
@@ -398,6 +407,7 @@ class StepInfo(NamedTuple):
         inflation: factor on the predicted covariance; above 1 where the state jumped.
         noise_scale: scale of ordinary noise relative to R, () or (M,), of noise models that estimate it.
         dynamics_scale: factor on Q in the prediction, of noise models that estimate it.
+        stuck: coordinates that repeat a value of a stuck sensor and were treated as missing, (M,) bool.
     """
 
     predicted: Any = None
@@ -412,3 +422,4 @@ class StepInfo(NamedTuple):
     inflation: Any = None
     noise_scale: Any = None
     dynamics_scale: Any = None
+    stuck: Any = None

@@ -82,6 +82,7 @@ OPTIONS = [
     "--missing",
 ]
 OPTIONS += ["--on-bad-cell", "--skip", "--max-fault-length", "--format", "--nonsense", "--out"]
+OPTIONS += ["--min", "--max-rate", "--flat-for", "--config", "--labels", "--maintenance", "--every", "--max-gap"]
 SWITCHES = ["--causal", "--strict", "--json", "--quiet"]
 SETTINGS = {"deadline": None, "derandomize": not CASES, "suppress_health_check": list(HealthCheck), "print_blob": True}
 

@@ -118,7 +118,7 @@ def test_a_flag_has_a_reason_and_its_key_comes_first(server):
         ("/measurements", b'{"id": "%s", "t": 1, "v": 1}' % (b"k" * 300), "application/json", 400, "got 300"),
         ("/measurements", b"x" * 30_000, "text/csv", 413, "at most 20,000 bytes"),
         ("/measurements", None, None, 405, "Method Not Allowed"),
-        ("/state?key=nobody", None, None, 404, "'nobody' is not in the bank"),
+        ("/state?key=nobody", None, None, 404, "there is no key 'nobody'"),
         ("/history?key=nobody", None, None, 404, "there is no key 'nobody'"),
         ("/state", None, None, 400, "the key is missing"),
         ("/forecast?key=base&steps=2000000", None, None, 400, "at most 1,000"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -10,6 +11,7 @@ import pytest
 
 import wolf
 import wolf_fleet
+from wolf_fleet.service import server
 
 pytest.importorskip("llvmlite")
 pytest.importorskip("uvicorn", reason="the service needs the extra serve")
@@ -63,3 +65,10 @@ def test_a_missing_web_server_is_explained(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install '\./fleet\[serve\]'"):
         wolf_fleet.serve(LEVEL, tmp_path / "state", **NAMES)
+
+
+def test_answers_do_not_wait_for_the_acknowledgement_of_their_first_part():
+    with server._listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

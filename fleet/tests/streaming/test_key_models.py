@@ -11,6 +11,7 @@ import wolf_fleet
 pytest.importorskip("llvmlite")
 pytest.importorskip("pyarrow")
 from wolf_fleet.cli.stream import make_keyed_bank
+from wolf_fleet.service import responses
 from wolf_fleet.streaming.key_models import KeyGroups, WarmUp
 
 NAMES = {"key": "id", "values": "v", "time": "t"}
@@ -91,6 +92,11 @@ def test_keys_of_a_group_share_a_model_and_constant_keys_get_one(tmp_path):
         assert service.post("csv", b"id,v\npump9,1.0\n")["used"] == 1  # a new key of a known group waits for nothing
         waiting = service.post("csv", b"id,v\nnew,1.0\n")
         assert (waiting["used"], waiting["waiting"]) == (0, 1)
+        with pytest.raises(KeyError, match="'new' wait for earlier ones or for a model"):
+            responses.state(service, "new")
+        with pytest.raises(KeyError, match="there is no key 'nobody'"):
+            responses.forecast(service, "nobody", 3, 0.9)
+        assert len(responses.forecast(service, "pump1", 3, 0.9)["mean"]) == 3
     with wolf_fleet.Service(WarmUp(20, group="^[a-z]+"), tmp_path, key="id", values="v") as service:
         assert service.counts.waiting == 1
         assert service.counts.keys == 4
@@ -152,3 +158,23 @@ def test_auto_selects_a_season_and_falls_back_where_nothing_can_be_fitted():
         model = wolf.models.local_level(**learned["variances"])
         assert np.isfinite(float(model.R[0, 0]))
         assert float(model.R[0, 0]) > 0
+
+
+@pytest.mark.thorough
+def test_a_service_learns_the_same_models_again_after_a_crash(tmp_path):
+    names = {"key": "id", "values": "v", "time": "t"}
+    service = wolf_fleet.Service(WarmUp(20), tmp_path, **names)
+    rng = np.random.default_rng(0)
+    for t in range(25):  # some before and some after the commit
+        service.post("csv", f"id,t,v\na,{t},{rng.normal()}\nb,{t},{rng.normal()}\n".encode())
+        if t == 10:
+            service.commit()
+    service.post("csv", b"id,t,v\nc,25,1.0\n")
+    learned, bank = service.pipeline.warm_up.learned, service.pipeline.bank
+    states = {key: bank.dump(key) for key in bank}
+    service._close_files()  # as a kill leaves them
+    again = wolf_fleet.Service(WarmUp(20), tmp_path, **names)
+    assert again.pipeline.warm_up.learned == learned
+    assert {key: again.pipeline.bank.dump(key) for key in again.pipeline.bank} == states
+    assert (set(states), again.counts.waiting) == ({"a", "b"}, 1)
+    again.close()

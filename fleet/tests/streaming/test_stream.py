@@ -316,3 +316,23 @@ def test_the_example_goes_on_after_its_kill_and_is_closer_than_raw(capsys):
     assert done.used == 2020 - done.repeated - done.late > 1980  # 20 rows came twice
     assert miss < 0.7 * raw
     assert "killed after two commits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_random_lines_stop_nothing_and_are_counted(tmp_path, form):
+    rng, lines = np.random.default_rng(0), []
+    alphabet = b'0123456789eE+-.,:;{}[]" nulNaIfty\\\xe9\xff\0'
+    for t in range(5_000):
+        line = f'{{"id": "s{t % 5}", "t": {t}, "v": {t % 7}.5}}' if form == "json" else f"s{t % 5},{t},{t % 7}.5"
+        data = bytearray(line.encode())
+        for place in rng.integers(0, len(data), rng.integers(1, 4)):
+            data[place] = rng.choice(list(alphabet))
+        lines.append(bytes(data))
+    head = b'{"id": "s0", "t": -1, "v": 0}' if form == "json" else b"id,t,v"
+    (tmp_path / "rows").write_bytes(b"\n".join([head, *lines]) + b"\n")
+    options = {"key": "id", "values": "v", "time": "t", "max_ahead": 1e6}
+    done = wolf_fleet.stream(tmp_path / "rows", wolf.Bank(LEVEL), tmp_path / "out", state=tmp_path / "state", **options)
+    assert done.unreadable > 500
+    assert done.rows > 200
+    assert done.rows + done.unreadable == len(lines) + (form == "json")
+    assert done.used + done.late + done.repeated + done.ahead == done.rows

@@ -359,7 +359,7 @@ REMARKS = (
     "without localisation, and the runs over c have 1.06. Our default is localised as well, and follows the truth.",
     "The error is the mean of L_t over the steps after the first 100, as in the published code; the caption says L_T. "
     "Sample runs have an outlier rate of 0.001 as printed, and of 0.0001 as they were run.",
-    "An update that is no number is refused, but a forecast may overflow: runs that come to NaN are counted, and left "
+    "An update that is not finite is rejected, but a forecast may overflow: runs that end in NaN are counted, and left "
     "out of the averages, as in the published one for the EnKF, which leaves out 6 runs of 20.",
     "The filters run in float32, for speed; the truth is drawn in float64.",
 )

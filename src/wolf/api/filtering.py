@@ -75,8 +75,8 @@ def filter(
         >>> out.outliers.tolist()
         [False, False, True, False, False]
     """
-    intervals, scale, index = read_calibration(calibrate), read_transform(transform), index_of(ys)
-    names = None if index is None else columns_of(ys)
+    intervals = None if calibrate is None else read_calibration(calibrate)
+    given, scale = ys, None if transform is None else read_transform(transform)
     if scale is not None:
         ys = scale.apply(validation.measurements(ys, model.obs_dim))
     options = RunOptions(dtype, update_first, save, backend)
@@ -95,7 +95,8 @@ def filter(
     out = _filter(ready, array, us, key)
     out = out if intervals is None else out.calibrate(intervals)
     out = out if scale is None else dataclasses.replace(out, settings=out.settings | {"transform": scale})
-    return out if index is None else dataclasses.replace(out, index=index, columns=names)
+    index = None if isinstance(given, np.ndarray | list) else index_of(given)
+    return out if index is None else dataclasses.replace(out, index=index, columns=columns_of(given))
 
 
 def filter_many(

@@ -12,7 +12,7 @@ from jax import Array
 
 from wolf.beliefs.affine import Affine
 from wolf.beliefs.density import log_density
-from wolf.beliefs.gaussian import Gaussian, UpdateTerms, joseph
+from wolf.beliefs.gaussian import Gaussian, InflatedGaussian, UpdateTerms, joseph
 from wolf.beliefs.mixture_sqrt_update import MixtureComponents
 from wolf.beliefs.sqrt_gaussian import SqrtGaussian
 from wolf.numerics import linalg
@@ -92,10 +92,6 @@ class NoiseFactorUpdate(NamedTuple):
         """Return w."""
         return self.weight
 
-    def as_weight(self) -> WeightedUpdate:
-        """Convert to an update by the weight."""
-        return WeightedUpdate(self.weight)
-
 
 class GateUpdate(NamedTuple):
     """Update with a scalar weight that is 0 or 1: that of the Kalman filter, or none.
@@ -117,7 +113,8 @@ class GateUpdate(NamedTuple):
         update = WeightedUpdate(jnp.ones_like(residual) if self.observed is None else self.observed)
         posterior, log_weighted = update.apply(belief, view, near, obs_cov, form)
         at_zero = log_density(jnp.zeros_like(residual), linalg.cholesky(obs_cov))
-        return posterior.where(accepted, belief), jnp.where(accepted, log_weighted, at_zero)
+        kept = Gaussian(belief.mean, belief.cov) if isinstance(belief, InflatedGaussian) else belief
+        return posterior.where(accepted, kept), jnp.where(accepted, log_weighted, at_zero)
 
     def masked(self, observed: Array) -> "GateUpdate":
         """Leave out coordinates that were not measured."""
@@ -126,10 +123,6 @@ class GateUpdate(NamedTuple):
     def readable(self, obs_cov: Array, observed: Array) -> Array:
         """Return w."""
         return self.weight
-
-    def as_weight(self) -> WeightedUpdate:
-        """Convert to an update by the weight."""
-        return WeightedUpdate(self.weight)
 
 
 class InformationRoots(NamedTuple):

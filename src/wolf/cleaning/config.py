@@ -25,7 +25,7 @@ import numpy as np
 
 from wolf.cleaning import rules
 from wolf.cleaning.options import CleaningOptions
-from wolf.cleaning.result import FittedSeries
+from wolf.cleaning.result import CleanedSeries, FittedSeries
 
 FILES = ("labels", "maintenance")
 RECORD = "record"  # table that is ignored
@@ -87,8 +87,9 @@ def write_record(
 
 def _count_faults(each: FittedSeries) -> dict[str, int]:
     """Count the rows of each fault, if they are known as a whole."""
-    fault = getattr(each, "fault", None)
-    return {} if fault is None else {kind: count for kind, count in Counter(fault.tolist()).items() if kind}
+    if not isinstance(each, CleanedSeries) or each.fault is None:
+        return {}
+    return {kind: count for kind, count in Counter(each.fault.tolist()).items() if kind}
 
 
 def _tables(name: str, table: Mapping[str, Any]) -> list[str]:

@@ -108,8 +108,7 @@ def grid_frame(
     native = out.to_native()
     if index:  # of pandas
         own = wrapped.to_native().index
-        native.index = (
-            type(own)(stamps) if getattr(own, "tz", None) is None else type(own)(stamps, tz="UTC").tz_convert(own.tz)
-        )
+        dates = own.to_timestamp() if type(own).__name__ == "PeriodIndex" else own
+        native.index = type(dates)(stamps) if dates.tz is None else type(dates)(stamps, tz="UTC").tz_convert(dates.tz)
         native.index.name = own.name
     return native

@@ -76,7 +76,7 @@ def columns_of(rows: list[TableRow]) -> dict[str, list[Any]]:
     """Return the columns of a table of incidents; times are numbers."""
     cells: dict[str, list[Any]] = {"series": [row.series for row in rows], "column": [row.column for row in rows]}
     for name in COLUMNS[2:]:
-        cells[name] = [getattr(row.incident, name) for row in rows]
+        cells[name] = [vars(row.incident)[name] for row in rows]
     for name in ("severity", "confidence"):
         cells[name] = [float(f"{number:.6g}") for number in cells[name]]
     return cells

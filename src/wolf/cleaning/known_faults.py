@@ -144,7 +144,8 @@ def find(
         if rule is not None:
             left = np.where(found.fault[:, j] > 0, np.nan, values[:, j] - found.steps[:, j])
             broken = rules.violations(
-                rule, left, place, unit, options.dated, max_fault_rows(options, unit, len(values))
+                *(rule, left, place, unit, options.dated, max_fault_rows(options, unit, len(values))),
+                causal=options.causal,
             )
             for kind, where in (("stuck", broken.flat), ("rate", broken.rate), ("range", broken.range)):
                 found.fault[where, j] = FAULT_NAMES.index(kind)
@@ -183,5 +184,6 @@ def _set_events(
         before = max(earlier, default=-np.inf)
         values[:, column] -= maintenance.correction(left, stamps, points, rows, options.correction, before)
         left = np.where(found.fault[:, column] > 0, np.nan, values[:, column])
-    found.steps[:, column] = maintenance.steps(left, rows)
+    if not options.causal:
+        found.steps[:, column] = maintenance.steps(left, rows)
     found.events[rows] = True

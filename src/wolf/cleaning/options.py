@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from wolf import validation
 from wolf.cleaning import durations, rules
-from wolf.cleaning.scales import Scale, read_scale
+from wolf.cleaning.scales import SeriesScale, read_scale
 from wolf.diagnostics.faults.false_alarms import DEFAULT_FALSE_ALARMS
 from wolf.statespace import LinearModel
 
@@ -123,7 +123,7 @@ class Options:
         durations.check("patience", self.patience, min_rows=MIN_PATIENCE_ROWS)
         validation.not_negative("false_alarms", validation.known_number("false_alarms", self.false_alarms))
         for name in ("max_fault_length", "every", "max_gap"):
-            durations.check(name, getattr(self, name))
+            durations.check(name, vars(self)[name])
         rules.parse(self.rules)
         self._check_correction()
         if isinstance(self.forecast, int) and self.forecast > MAX_FORECAST_STEPS:
@@ -141,9 +141,11 @@ class Options:
             raise ValueError(f"correction must be one of {', '.join(CORRECTIONS)}; got {self.correction!r}")
         if self.correction is not None and self.maintenance is None:
             raise ValueError("correction needs the times of calibrations: give them as maintenance")
+        if self.correction is not None and self.causal:
+            raise ValueError("correction and causal exclude each other: a correction uses later readings")
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> SeriesScale:
         """Scale on which values are modelled."""
         return read_scale(self.transform, self.angle)
 

@@ -1,6 +1,7 @@
 """From rows to cleaned series: sort, select a model, fit its noise, filter."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,19 +130,19 @@ def prepare(
         data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
         if options.every is not None:
             rows, stamps, data = regular_grid.add_missing_rows(rows, stamps, data)
-        joint = _explain_jointly(
-            data, stamps, named, options, names, None if sd is None else sd[slice(None) if rows is None else rows]
-        )
+        accuracy = sd if sd is None or rows is None else sd[rows]
+        ratio = None if accuracy is None else noise_ratio(accuracy) ** 2
+        find = partial(_find_known, knowledge, data, stamps, rows, options, names, label)
+        joint = _explain_jointly(data, stamps, named, options, names, ratio, find)
         if joint:
             on_note(_describe_joint(label, joint, names))
         for columns in blocks:
             title = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             block = data[:, columns[0] : columns[-1] + 1]
-            regressors, accuracy = (part if part is None or rows is None else part[rows] for part in (exog, sd))
-            ratio = None if accuracy is None else noise_ratio(accuracy) ** 2
+            regressors = exog if exog is None or rows is None else exog[rows]
             others = joint.get(columns[0]) if len(columns) == 1 else None
             try:
-                known = known_faults.find(knowledge, block, stamps, rows, options, [names[j] for j in columns], label)
+                known = find(list(columns))
                 series = _prepare_one(
                     title, rows, tuple(columns), block, stamps, named, options, regressors, known, ratio, others
                 )
@@ -257,22 +258,38 @@ def _on_model_scale(
     return modelled, plain if others is None else plain - others.share.share
 
 
+def _find_known(
+    knowledge: known_faults.Knowledge,
+    data: np.ndarray,
+    stamps: np.ndarray | None,
+    rows: np.ndarray | None,
+    options: Options,
+    names: list[str],
+    label: str,
+    columns: list[int],
+) -> tuple[np.ndarray, known_faults.KnownFaults] | None:
+    """Find what is known of some columns of a series."""
+    block = data[:, columns[0] : columns[-1] + 1]
+    return known_faults.find(knowledge, block, stamps, rows, options, [names[j] for j in columns], label)
+
+
 def _explain_jointly(
     values: np.ndarray,
     times: np.ndarray | None,
     named: Named | None,
     options: Options,
     names: list[str],
-    sd: np.ndarray | None,
+    ratio: np.ndarray | None,
+    find: Callable[[list[int]], tuple[np.ndarray, known_faults.KnownFaults] | None],
 ) -> dict[int, ExplainedByOthers]:
     """Compute what the columns of `together` explain of each other, for one series."""
     columns = together_columns(options.together, names)
     if not columns:
         return {}
-    ratio = None if sd is None else noise_ratio(sd) ** 2
 
     def prepare_column(j: int) -> PreparedSeries:
-        return _prepare_one(names[j], None, (j,), values[:, j : j + 1], times, named, options, ratio=ratio)
+        block = values[:, j : j + 1]
+        return _prepare_one(names[j], None, (j,), block, times, named, options, None, find([j]), ratio)
 
     return explain_by_others(prepare_column, columns, options.causal)
 

@@ -111,7 +111,7 @@ class PreparedSeries(FittedSeries):
         ahead = runs.forecast_series(
             self.build, self.filter, final, self.times, self.unit, len(self.values), self.options
         )
-        self.forecast = self.known_forecast or self.options.scale.forecast_to_data(ahead, is_signed(self.values))
+        self.forecast = self._forecast_to_data(ahead)
 
     def _judge_whole(self, factor: float, on_progress: Callable[[int], object]) -> Iterator[dict[str, np.ndarray]]:
         """Judge the whole series, and yield it in pieces, so that the table is never in memory as a whole."""
@@ -150,10 +150,20 @@ class PreparedSeries(FittedSeries):
         ]
         self.borderline, self.detection = arrays.pop("borderline"), tuple(detection for *_, detection in ends)
         ahead = runs.join_forecasts(forecasts)
-        self.forecast = self.known_forecast or self.options.scale.forecast_to_data(ahead, is_signed(self.values))
+        self.forecast = self._forecast_to_data(ahead)
         for first in range(0, count, PIECE_ROWS):
             piece = {name: array[first : first + PIECE_ROWS] for name, array in arrays.items()}
             yield self._finish(piece, piece.pop("variance"), factor, piece.pop("prediction_half"), on_progress)
+
+    def _forecast_to_data(self, ahead: SeriesForecast | None) -> SeriesForecast | None:
+        """Convert a forecast to the scale of the measurements, and add the steps at calibrations."""
+        if self.known_forecast is not None:
+            return self.known_forecast
+        found = self.options.scale.forecast_to_data(ahead, is_signed(self.values))
+        if found is None or self.known is None:
+            return found
+        times, *arrays = found
+        return SeriesForecast(times, *(array + self.known.steps[-1] for array in arrays))
 
     def _runners_up(self) -> list[tuple[Sum, dict[str, float]]]:
         """List models that scored close to the selected one: one of them may impute gaps better."""

@@ -66,7 +66,8 @@ def unfilled_rows(each: CleanedSeries, options: Options) -> np.ndarray | None:
         for first, stop in runs_of(~used[:, k]):
             before = place[first - 1] if first else place[0] - 1.0
             after = place[stop] if stop < len(used) else place[-1] + 1.0
-            found[first:stop, k] = after - before - 1.0 > limit * (1.0 + EVEN_TOLERANCE)
+            length = place[first:stop] - before if options.causal else after - before - 1.0
+            found[first:stop, k] = length > limit * (1.0 + EVEN_TOLERANCE)
     return found
 
 
@@ -96,7 +97,7 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
 
     At a grid time with a row, the results are those of the row. At others, the estimate is interpolated linearly, with
     the wider interval of both neighbours; the measurement and its flags are those of the nearest row within half a
-    step.
+    step. Of a causal run they are those of the last row.
 
     Args:
         each: cleaned.
@@ -116,6 +117,8 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
     )
     before = np.maximum(after - 1, 0)
     share = np.clip((stamps - times[before]) / np.maximum(times[after] - times[before], 1e-300), 0.0, 1.0)
+    if options.causal:  # the last row that was there
+        share = np.where(share >= 1.0 - SAME_TIME, 1.0, 0.0)
     nearest = np.where(share <= 0.5, before, after)
     distance = np.abs(times[nearest] - stamps) / step
     exact, near = distance <= SAME_TIME, distance <= 0.5
@@ -127,7 +130,7 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
     mean = between(each.mean)
     found = {"mean": np.where(exact[:, None], each.mean[nearest], mean)}
     for name in ("lower", "upper", "prediction_lower", "prediction_upper"):
-        away = getattr(each, name) - each.mean
+        away = vars(each)[name] - each.mean
         wider = np.minimum if "lower" in name else np.maximum
         half = np.where(exact[:, None], away[nearest], wider(away[before], away[after]))
         found[name] = found["mean"] + half
@@ -142,7 +145,7 @@ def on_grid(each: CleanedSeries, options: Options) -> tuple[np.ndarray, dict[str
         "qartod": MISSING,
     }
     for name, blank in blanks.items():
-        array = getattr(each, name)
+        array = vars(each)[name]
         row = near if array.ndim == 1 else near[:, None]
         found[name] = np.where(row, array[nearest], np.array(blank, array.dtype))
     return stamps, found
@@ -159,5 +162,6 @@ def _in_long_gap(each: CleanedSeries, times: np.ndarray, stamps: np.ndarray, opt
         at = np.concatenate([[times[0] - each.unit], times[used[:, k]], [times[-1] + each.unit]])
         after = np.clip(np.searchsorted(at, stamps - SAME_TIME * each.unit), 1, len(at) - 1)
         there = np.abs(at[after] - stamps) <= SAME_TIME * each.unit
-        found[:, k] = ~there & ((at[after] - at[after - 1]) / each.unit - 1.0 > limit)
+        ends = stamps if options.causal else at[after] - each.unit
+        found[:, k] = ~there & ((ends - at[after - 1]) / each.unit > limit)
     return found

@@ -171,7 +171,15 @@ def rule_of(rules: Mapping[str, Rule], column: str) -> Rule | None:
     return common._replace(**given)
 
 
-def violations(rule: Rule, values: np.ndarray, place: np.ndarray, unit: float, dated: bool, longest: int) -> Violations:
+def violations(
+    rule: Rule,
+    values: np.ndarray,
+    place: np.ndarray,
+    unit: float,
+    dated: bool,
+    longest: int,
+    causal: bool = False,
+) -> Violations:
     """Find the readings of one column that violate its rule.
 
     Args:
@@ -181,6 +189,7 @@ def violations(rule: Rule, values: np.ndarray, place: np.ndarray, unit: float, d
         unit: typical step, in the unit of the times.
         dated: whether times are those of a clock.
         longest: rows of the longest fault; readings that change too fast and stay for longer are a jump.
+        causal: judge each reading by those before it.
 
     Example:
         >>> rule = parse({"min": 0.0, "max_rate": "2/row"})[""]
@@ -196,24 +205,26 @@ def violations(rule: Rule, values: np.ndarray, place: np.ndarray, unit: float, d
     if rule.flat_for is not None:
         steps = durations.steps_in("flat_for", rule.flat_for, unit, dated)
         steps -= 1.0 if durations.is_rows("flat_for", rule.flat_for) else 0.0
-        flat = _flat_rows(left, place, steps)
+        flat = _flat_rows(left, place, steps, causal)
         left[flat] = np.nan
     rate = jump = np.zeros(len(values), bool)
     if rule.max_rate is not None:
         change, duration = rule.max_rate
-        rate, jump = _rate_rows(left, place, change / durations.steps_in("max_rate", duration, unit, dated), longest)
+        limit = change / durations.steps_in("max_rate", duration, unit, dated)
+        rate, jump = (_causal_rate_rows if causal else _rate_rows)(left, place, limit, longest)
     return Violations(beyond, rate, flat, jump)
 
 
-def _flat_rows(values: np.ndarray, place: np.ndarray, steps: float) -> np.ndarray:
-    """Find repeats of one value for at least so many steps, without the first of them."""
+def _flat_rows(values: np.ndarray, place: np.ndarray, steps: float, causal: bool) -> np.ndarray:
+    """Find repeats of one value for at least so many steps, without the first of them; if causal, from there on."""
     known = np.flatnonzero(np.isfinite(values))
     found = np.zeros(len(values), bool)
     for first, stop in (
         runs_of(np.concatenate([[False], values[known][1:] == values[known][:-1]])) if known.size else []
     ):
         if place[known[stop - 1]] - place[known[first - 1]] >= steps * (1.0 - TOLERANCE):
-            found[known[first:stop]] = True
+            late = place[known[first:stop]] - place[known[first - 1]] >= steps * (1.0 - TOLERANCE)
+            found[known[first:stop]] = late if causal else True
     return found
 
 
@@ -238,6 +249,22 @@ def _rate_rows(values: np.ndarray, place: np.ndarray, limit: float, longest: int
             rate[known[first:stop]] = True
         else:
             jump[known[first : stop + 1]] |= fast[first : stop + 1]
+    return rate, jump
+
+
+def _causal_rate_rows(
+    values: np.ndarray, place: np.ndarray, limit: float, longest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find readings that change too fast since the last one that did not; more of them in a row are a jump."""
+    rate, jump = np.zeros(len(values), bool), np.zeros(len(values), bool)
+    limit *= 1.0 + TOLERANCE
+    last, rejected = -1, 0
+    for row in np.flatnonzero(np.isfinite(values)).tolist():
+        fast = last >= 0 and abs(values[row] - values[last]) > limit * (place[row] - place[last])
+        if fast and rejected < longest:
+            rate[row], rejected = True, rejected + 1
+        else:
+            jump[row], last, rejected = fast, row, 0
     return rate, jump
 
 

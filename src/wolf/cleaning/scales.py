@@ -7,7 +7,7 @@ import numpy as np
 from wolf import validation
 from wolf.cleaning.result import SeriesForecast
 from wolf.diagnostics.faults import sentinel_values
-from wolf.numerics.measurement_transforms import Transform, read_transform
+from wolf.numerics.measurement_transforms import MeasurementTransform, read_transform
 
 PERIODS = {"degrees": 360.0, "radians": 2.0 * np.pi}
 DIRECTION_ROWS = 5  # rows whose mean direction says on which turn a reading is
@@ -16,7 +16,7 @@ MIN_NEGATIVE_SHARE = 0.01  # of angles that are signed; a single negative readin
 LIMITS = ("mean", "lower", "upper", "prediction_lower", "prediction_upper")
 
 
-class Scale(NamedTuple):
+class SeriesScale(NamedTuple):
     """Scale of a model.
 
     Attributes:
@@ -24,14 +24,14 @@ class Scale(NamedTuple):
         period: of angles, or None.
 
     Example:
-        >>> wind = Scale(None, 360.0)
+        >>> wind = SeriesScale(None, 360.0)
         >>> wind.to_model(np.array([[350.0], [355.0], [2.0], [8.0]]))[:, 0].tolist()
         [350.0, 355.0, 362.0, 368.0]
         >>> wind.to_data({"mean": np.array([362.0]), "lower": np.array([355.0])}, signed=False)
         {'mean': array([2.]), 'lower': array([-5.])}
     """
 
-    transform: Transform | None = None
+    transform: MeasurementTransform | None = None
     period: float | None = None
 
     @property
@@ -80,18 +80,18 @@ class Scale(NamedTuple):
         """Convert a forecast back; arguments as in `to_data`."""
         if forecast is None or self.is_identity:
             return forecast
-        return forecast._replace(**self.to_data({name: getattr(forecast, name) for name in LIMITS}, signed))
+        return forecast._replace(**self.to_data({name: forecast._asdict()[name] for name in LIMITS}, signed))
 
 
-def read_scale(transform: object, angle: object) -> Scale:
+def read_scale(transform: object, angle: object) -> SeriesScale:
     """Read the options `transform` and `angle`."""
     if angle is None:
-        return Scale(read_transform(transform))
+        return SeriesScale(read_transform(transform))
     if not isinstance(angle, str) or angle not in PERIODS:
         raise ValueError(f"angle must be 'degrees' or 'radians'; got {validation.short_repr(angle)}")
     if transform is not None:
         raise ValueError("transform and angle exclude each other: an angle has no bounds")
-    return Scale(None, PERIODS[angle])
+    return SeriesScale(None, PERIODS[angle])
 
 
 def is_signed(values: np.ndarray) -> bool:

@@ -17,6 +17,7 @@ from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.result import SeriesForecast, columnwise
 from wolf.fitting.joint_correlation import estimate_correlation
 from wolf.models.joint import joint
+from wolf.statespace import LinearModel
 
 
 class ExplainedByOthers(NamedTuple):
@@ -90,18 +91,28 @@ def explain_by_others(
     for k, j in enumerate(numbers):
         if not related[k].any():
             continue
-        share = _expected(model, values, k, causal)
+        share = _expected(model, values, k, np.isfinite(values[:, related[k]]).any(axis=1), causal)
         with_others = {numbers[i]: float(correlation[k, i]) for i in np.flatnonzero(related[k])}
         found[j] = ExplainedByOthers(Explained(share, np.zeros_like(share)), forecasts[j], with_others)
     return found
 
 
-def _expected(model: object, values: np.ndarray, column: int, causal: bool) -> np.ndarray:
-    """Compute the expectation of a column given all others, (T, 1)."""
+def _expected(model: LinearModel, values: np.ndarray, column: int, informed: np.ndarray, causal: bool) -> np.ndarray:
+    """Compute the expectation of a column given all others, (T, 1).
+
+    Where no related column is measured its own readings are used: its changes would otherwise be explained in most rows
+    and not in these, which would look like faults.
+
+    Args:
+        model: joint.
+        values: (T, M), without faults.
+        column: its number.
+        informed: whether a related column is measured, (T,).
+        causal: use only the past and present of each row.
+    """
     others = np.array(values)
-    others[:, column] = np.nan
-    out = api.filter(model, others, method="KF")  # type: ignore[arg-type]
+    others[informed, column] = np.nan
+    out = api.filter(model, others, method="KF")
     means = out.means if causal else api.smooth(out).means
-    rows = np.asarray(out.model.H)
-    row = rows[..., column, :]
+    row = np.asarray(model.H)[..., column, :]
     return np.asarray(np.sum(means * row, axis=-1)[:, None])

@@ -206,6 +206,7 @@ def _write_report(path: str, loaded: "LoadedTable", series: Any, chosen: "Option
             time=loaded.time,
             notes=loaded.notes,
             failed=loaded.failed,
+            labels=loaded.place is None,
             utc=loaded.axis is not None and (loaded.axis.zoned or loaded.axis.zone is not None),
         )
 

@@ -5,6 +5,7 @@ estimated factor. Outliers are not forecast.
 """
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,6 @@ from wolf.beliefs import Affine, Belief, Gaussian
 from wolf.engine.scan import predict
 from wolf.inference.filters import ErrorState, TruncatedFilter
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
-from wolf.interfaces import Filter
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
@@ -65,7 +65,7 @@ def run_forecast(
     return beliefs
 
 
-def _shown_belief(method: Filter, state: GaussianState) -> Belief:
+def _shown_belief(method: Any, state: GaussianState) -> Belief:
     """Return the belief about the state, within its bounds; the next prediction starts from the one without them."""
     if not isinstance(method, TruncatedFilter):
         return state.belief
@@ -73,11 +73,12 @@ def _shown_belief(method: Filter, state: GaussianState) -> Belief:
     return state.belief.replaced(truncated).where(changed, state.belief)
 
 
-def _linearized_measurement(method: Filter, now: Model, state: GaussianState, u: Array | None) -> Affine:
+def _linearized_measurement(method: Any, now: Any, state: GaussianState, u: Array | None) -> Affine:
     """Linearize the measurement; on a manifold as a function of the error of the state."""
     if isinstance(method, ErrorState):
         return method.measurement_of_error(now, state, u).with_jac()
-    return method.linearization(now.projection(u), _shown_belief(method, state)).with_jac()
+    view: Affine = method.linearization(now.projection(u), _shown_belief(method, state))
+    return view.with_jac()
 
 
 def _noise_std_ratio(method: GaussianFilter, state: GaussianState, size: int) -> Array | None:

@@ -76,4 +76,5 @@ def _step_fields(info: StepInfo) -> dict[str, Array | None]:
         "inflations": info.inflation,
         "noise_scales": info.noise_scale,
         "dynamics_scales": info.dynamics_scale,
+        "stuck": info.stuck,
     }

@@ -9,7 +9,7 @@ better than the ordinary one by chance, so one in the interior is preferred unle
 import numpy as np
 
 from wolf.fitting.local_search import FLAT_GRADIENT
-from wolf.fitting.transforms import Transform
+from wolf.fitting.transforms import ParameterTransform
 
 NEAR_ZERO = 1e-3  # factor on a positive parameter, for the score at a boundary
 SAME_SCORE = 0.02  # difference of log densities that is none: a fifth of a standard error
@@ -17,7 +17,7 @@ MAX_DEGENERATE_GAIN = 0.1  # log density per row by which a measurement variance
 MAX_BOUNDARY_GAIN = 1.92  # log density in all, for other variances: 95 % point of the likelihood ratio test
 
 
-def near_zero(free: np.ndarray, transform: Transform) -> np.ndarray:
+def near_zero(free: np.ndarray, transform: ParameterTransform) -> np.ndarray:
     """Return a point for each parameter of the builder, near 0 for a positive one, (K, free parameters).
 
     Args:
@@ -33,7 +33,7 @@ def near_zero(free: np.ndarray, transform: Transform) -> np.ndarray:
     return points
 
 
-def at_boundary(free: np.ndarray, costs: np.ndarray, transform: Transform, count: int) -> tuple[str, ...]:
+def at_boundary(free: np.ndarray, costs: np.ndarray, transform: ParameterTransform, count: int) -> tuple[str, ...]:
     """Name the positive parameters at a boundary.
 
     Args:

@@ -20,7 +20,7 @@ from wolf.fitting.initial_values import first_guesses, is_many
 from wolf.fitting.local_search import Minimum
 from wolf.fitting.optimizer import Query, Response, run_search, search
 from wolf.fitting.result import Fit, FitData, Start
-from wolf.fitting.transforms import Bounds, Transform
+from wolf.fitting.transforms import Bounds, ParameterTransform
 from wolf.interfaces import Filter
 from wolf.results import Filtered
 from wolf.statespace import LinearModel, Model
@@ -44,7 +44,7 @@ class StateObjective:
     def __init__(
         self,
         builder: Callable[..., Model],
-        transform: Transform,
+        transform: ParameterTransform,
         ys: np.ndarray,
         states: np.ndarray,
         options: dict[str, Any],
@@ -126,7 +126,7 @@ def fit_to_states(
         A `Fit` without standard errors, whose `states_rmse` is the root mean squared error that was reached.
     """
     guesses = first_guesses(builder, ys, start)
-    transform = Transform(guesses, bounds)
+    transform = ParameterTransform(guesses, bounds)
     model = builder(**guesses)
     series = as_series(ys, model.obs_dim)
     truth = _known_states(states, series, model.state_dim, is_many(ys) or np.ndim(ys) == 3)

@@ -16,7 +16,7 @@ from wolf.fitting.known_states import fit_to_states
 from wolf.fitting.objective import Objective
 from wolf.fitting.optimizer import run_search
 from wolf.fitting.result import Fit
-from wolf.fitting.transforms import Bounds, Transform
+from wolf.fitting.transforms import Bounds, ParameterTransform
 from wolf.interfaces import Filter
 from wolf.statespace import Model
 
@@ -103,10 +103,10 @@ def fit(
 
 def first_transform(
     builder: Callable[..., Model], ys: ArrayLike, user_guesses: dict[str, float], limits: dict[str, Bounds]
-) -> Transform:
+) -> ParameterTransform:
     """Make the transform of the parameters, from first guesses with and without a trend in the data."""
     plain, trended = (first_guesses(builder, ys, user_guesses, around_slope) for around_slope in (False, True))
-    return Transform(plain, limits, trended)
+    return ParameterTransform(plain, limits, trended)
 
 
 def hold_parameters(

@@ -23,7 +23,7 @@ from wolf.fitting.noise_shape import shape_uncertainty
 from wolf.fitting.optimizer import Query, Response, search
 from wolf.fitting.result import OUTLIER_SHARE_RANGE, Fit, FitData, Start
 from wolf.fitting.robust_start import without_start_outliers
-from wolf.fitting.transforms import Transform, sigmoid
+from wolf.fitting.transforms import ParameterTransform, sigmoid
 from wolf.inference.noise import ContaminatedGaussian
 from wolf.interfaces import Filter
 from wolf.numerics.linalg import SMALL
@@ -64,7 +64,7 @@ class Objective:
     def __init__(
         self,
         builder: Callable[..., Model],
-        transform: Transform,
+        transform: ParameterTransform,
         ys: ArrayLike,
         inputs: ArrayLike | None,
         method: str | Filter | None,

@@ -14,7 +14,7 @@ INTERVAL_MARGIN = 1e-6  # share of an interval at either end that is excluded
 RANDOM_START_STD = 2.0  # standard deviation of the free parameters of a random start
 
 
-class Transform:
+class ParameterTransform:
     """Transform named parameters to free ones and back: logarithms, log-odds of an interval, or the identity.
 
     Args:
@@ -23,7 +23,7 @@ class Transform:
         alternative: alternative first guesses, which are tried too if they are far from the others.
 
     Example:
-        >>> transform = Transform({"var": 1.0, "phi": 0.5}, {"phi": (-1.0, 1.0)})
+        >>> transform = ParameterTransform({"var": 1.0, "phi": 0.5}, {"phi": (-1.0, 1.0)})
         >>> {name: round(value, 6) for name, value in transform.natural(transform.start).items()}
         {'var': 1.0, 'phi': 0.5}
     """

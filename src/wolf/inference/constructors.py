@@ -131,6 +131,8 @@ def Adaptive(
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
     r_uncertainty: float | None = 1.6,
     estimate_autocorrelation: bool = True,
+    detect_stuck: bool = True,
+    r_is_lower_bound: bool = False,
     *,
     linearization: Linearization = Automatic(),
     form: Form = "auto",
@@ -147,6 +149,10 @@ def Adaptive(
         r_uncertainty: prior standard deviation of ln r, the same for R; 0 fixes r at 1.
         estimate_autocorrelation: whether to estimate the AR(1) coefficient of the measurement noise, for models of up
             to 16 states and one sensor (or several as one). Without it a step takes a sixth less time.
+        detect_stuck: whether a coordinate that repeats its value exactly, more often than it has done before, is
+            treated as missing. False for a quantity that is constant and free of noise.
+        r_is_lower_bound: whether the noise is never taken for less than R. For sensors with autocorrelated errors,
+            which look like a smaller R: intervals stay as wide as those of a Kalman filter.
         linearization: of `GaussianFilter`; by default sigma points for models given by functions, up to 16 states.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.
@@ -156,10 +162,17 @@ def Adaptive(
         True
     """
     noise_model = _per_sensor(
-        noise.AdaptiveNoiseScales(r_uncertainty, q_uncertainty, estimate_autocorrelation=estimate_autocorrelation),
+        noise.AdaptiveNoiseScales(
+            r_uncertainty,
+            q_uncertainty,
+            estimate_autocorrelation=estimate_autocorrelation,
+            r_is_lower_bound=r_is_lower_bound,
+        ),
         sensors,
     )
-    return GaussianFilter(linearization, JumpRecovery(noise_model, _patience(patience), grows=True), form, iterations)
+    validation.boolean("detect_stuck", detect_stuck)
+    recovery = JumpRecovery(noise_model, _patience(patience), grows=True, detect_stuck=detect_stuck)
+    return GaussianFilter(linearization, recovery, form, iterations)
 
 
 def _patience(value: Number) -> float | Array:

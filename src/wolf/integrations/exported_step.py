@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -67,7 +68,7 @@ def sensor_models(model: Model, sensors: Mapping[str, Sensor]) -> dict[str, Mode
 
 
 def _with_sensor(model: Model, sensor: Sensor) -> Model:
-    changes = sensor.changes()
+    changes: dict[str, Any] = sensor.changes()
     if isinstance(model, LinearModel):
         if "H" not in changes:
             raise ValueError("a sensor with a function needs a wolf.StateSpaceModel; pass its matrix H instead")
@@ -88,7 +89,7 @@ class LinearMeasurement:
 
     def __call__(self, x: Array) -> Array:
         """Compute H x."""
-        return np.asarray(self.matrix) @ x
+        return jnp.asarray(self.matrix, x.dtype) @ x
 
 
 def exported_step(
@@ -152,7 +153,7 @@ def exported_step(
     return CStep(step, function + tail, taken, time, inputs, data, sensor)
 
 
-def check_arguments(model: Model, arguments: tuple[str, ...], update_first: bool) -> None:
+def check_arguments(model: Model, arguments: Any, update_first: bool) -> None:
     """Raise a ValueError for arguments that a step of this model cannot have."""
     if isinstance(arguments, str):
         raise ValueError(f"arguments must be a tuple of names, such as ('R', 'dt'); got {arguments!r}")

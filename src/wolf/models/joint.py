@@ -77,7 +77,7 @@ def _joint_rows(models: list[LinearModel]) -> np.ndarray:
 
 def state_labels(model: LinearModel) -> tuple[str, ...]:
     """Return the names of the states of a model, or their numbers."""
-    return model.state_names or tuple(map(str, range(model.state_dim)))
+    return tuple(model.state_names or map(str, range(model.state_dim)))
 
 
 def cross_noise(first: LinearModel, second: LinearModel) -> np.ndarray:

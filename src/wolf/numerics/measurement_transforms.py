@@ -22,7 +22,7 @@ NUM_PROBES = 65  # places at which a pair of functions is checked
 Map = Callable[[np.ndarray], np.ndarray]
 
 
-class Transform(NamedTuple):
+class MeasurementTransform(NamedTuple):
     """Monotone transform of measurements.
 
     Attributes:
@@ -92,34 +92,34 @@ class Transform(NamedTuple):
             )
 
 
-def read_transform(given: object) -> Transform | None:
+def read_transform(given: object) -> MeasurementTransform | None:
     """Read the argument `transform`; None for None.
 
     Args:
         given: "log", "sqrt", "logit" (of shares from 0 to 1), "logit:LOWER:UPPER", a pair of increasing functions
-            (forward, inverse) of NumPy arrays, or a `Transform`.
+            (forward, inverse) of NumPy arrays, or a `MeasurementTransform`.
 
     Example:
         >>> read_transform((np.cbrt, lambda z: z**3)).undo(np.array([2.0])).tolist()
         [8.0]
     """
-    if given is None or isinstance(given, Transform):
+    if given is None or isinstance(given, MeasurementTransform):
         return given
     if isinstance(given, str):
         return _named(given)
     if isinstance(given, tuple | list) and len(given) == 2 and all(map(callable, given)):
-        found = Transform("functions", *given)
+        found = MeasurementTransform("functions", *given)
         _check_pair(found)
         return found
     raise ValueError(_expected(given))
 
 
-def _named(given: str) -> Transform:
+def _named(given: str) -> MeasurementTransform:
     name, *bounds = given.strip().lower().split(":")
     if name == "log" and not bounds:
-        return Transform("log", np.log, np.exp, 0.0)
+        return MeasurementTransform("log", np.log, np.exp, 0.0)
     if name == "sqrt" and not bounds:
-        return Transform("sqrt", np.sqrt, _square, 0.0)
+        return MeasurementTransform("sqrt", np.sqrt, _square, 0.0)
     if name == "logit" and len(bounds) in (0, 2):
         try:
             low, high = map(float, bounds or ("0", "1"))
@@ -134,8 +134,10 @@ def _square(z: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(z, 0.0) ** 2)
 
 
-def _logit(name: str, low: float, high: float) -> Transform:
-    return Transform(name, partial(_log_odds, low=low, high=high), partial(_logistic, low=low, high=high), low, high)
+def _logit(name: str, low: float, high: float) -> MeasurementTransform:
+    return MeasurementTransform(
+        name, partial(_log_odds, low=low, high=high), partial(_logistic, low=low, high=high), low, high
+    )
 
 
 def _log_odds(y: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -147,7 +149,7 @@ def _logistic(z: np.ndarray, low: float, high: float) -> np.ndarray:
     return low + (high - low) * np.where(z < 0, np.exp(np.minimum(z, 0.0)), 1.0) / (1.0 + np.exp(-np.abs(z)))
 
 
-def _check_pair(pair: Transform) -> None:
+def _check_pair(pair: MeasurementTransform) -> None:
     """Check that the second function is the inverse of the first, and that both increase."""
     probes = np.linspace(-3.0, 3.0, NUM_PROBES)
     with np.errstate(all="ignore"):

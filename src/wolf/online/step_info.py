@@ -119,6 +119,12 @@ class StepReport:
         """Scale factor of Q in the prediction, of methods that estimate it."""
         return self._field("dynamics_scale")
 
+    @property
+    def stuck(self) -> np.ndarray | None:
+        """Which numbers repeat the value of a stuck sensor and were treated as missing, (M,), of the default."""
+        value = self._field("stuck")
+        return value if value is None else value != 0
+
     def _field(self, name: str) -> Any:
         if name not in self._layout:
             return None

@@ -67,7 +67,7 @@ def report(
     past = not isinstance(out, Smoothed)
     options = Options(smooth=not past, causal=past, level=level, method=filtered.method)
     runs = dict(zip((id(each) for each in series), many, strict=True))
-    write_report(str(path), title, series, options, names=names, origin=origin, runs=runs, past=past)
+    write_report(str(path), title, series, options, names=names, origin=origin, runs=runs, past=past, labels=False)
 
 
 def _covs(out: Filtered | Smoothed) -> np.ndarray:

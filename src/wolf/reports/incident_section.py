@@ -127,7 +127,7 @@ def _row(
         label,
         format_time(each, one.first, origin),
         format_time(each, one.last, origin),
-        f"{first}" if first == last else f"{first} to {last}",
+        "" if first <= 0 or last <= 0 else f"{first}" if first == last else f"{first} to {last}",
         one.kind,
         severity,
         "" if one.kind in ("gap", "maintenance") else confidence,

@@ -55,6 +55,7 @@ def render(
     runs: dict[int, Filtered] | None = None,
     past: bool | None = None,
     utc: bool = False,
+    labels: bool = True,
 ) -> str:
     """Render the page.
 
@@ -70,6 +71,7 @@ def render(
         runs: `Filtered` of series, if available, by the `id` of the series.
         past: whether estimates use only the past of each row; None to use that of the options.
         utc: whether the dates are of UTC, because those of the input have a time zone.
+        labels: whether incidents can be labelled, for `wolf filter --labels`.
     """
     past = options.causal if past is None else past
     series = sorted(series, key=lambda each: severity(each, past), reverse=True)
@@ -101,7 +103,7 @@ def render(
         "NOTES": "".join(f"<li>{escape(note)}</li>" for note in _notes(series, pictures, notes or [])),
         "OVERVIEW": tables.overview(series, charts, failed or {}),
         "MAP": _section("Track", "".join(track_map(each, names) for each in shown[:1])),
-        "INCIDENTS": incident_section.section(shown, found, names, origin, None if runs else suffix),
+        "INCIDENTS": incident_section.section(shown, found, names, origin, suffix if labels else None),
         "NOISE_SCALES": _section("Estimated noise scales", noise_scales(shown, runs or {}))
         + _section("Smallest fault that would be noticed", detectable_faults(shown, runs or {}, names)),
         "SEASON": _section("Seasonal pattern", season(series[0])),

@@ -151,8 +151,9 @@ def signal(out: "Filtered", means: np.ndarray, covs: np.ndarray, level: float = 
     scale = out.transform
     if scale is None:
         return whole
-    limits = {name: scale.undo(getattr(whole, name)) for name in ("mean", "lower", "upper")}
-    return dataclasses.replace(whole, sd=scale.undo_deviation(whole.mean, whole.sd), **limits)
+    sd = scale.undo_deviation(whole.mean, whole.sd)
+    mean, lower, upper = (scale.undo(each) for each in (whole.mean, whole.lower, whole.upper))
+    return dataclasses.replace(whole, mean=mean, sd=sd, lower=lower, upper=upper)
 
 
 def _component(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # views are imported when they are used: a result is data
     from matplotlib.figure import Figure
 
     from wolf.inference.noise import NoiseEstimate
-    from wolf.numerics.measurement_transforms import Transform
+    from wolf.numerics.measurement_transforms import MeasurementTransform
     from wolf.results.components import Component, Components
 
 FrameBackend = Literal["pandas", "polars", "pyarrow"]
@@ -30,7 +30,7 @@ FrameBackend = Literal["pandas", "polars", "pyarrow"]
 ARRAYS = (
     *("means", "covs", "variances", "predicted_means", "predicted_covs", "residuals", "innovation_covs"),
     *("weights", "outliers", "nis", "log_liks", "weighted_log_liks", "outlier_probabilities", "inflations"),
-    *("noise_scales", "dynamics_scales"),
+    *("noise_scales", "dynamics_scales", "stuck"),
 )  # saved by `save="all"`, as far as the method computes them
 
 
@@ -164,6 +164,11 @@ class Filtered:
         return self._kept("dynamics_scales")
 
     @property
+    def stuck(self) -> np.ndarray:
+        """Which numbers repeat the value of a stuck sensor and were treated as missing, (T, M), of the default."""
+        return self._kept("stuck")
+
+    @property
     def conformal_radius(self) -> np.ndarray:
         """Radius of the calibrated interval of each measurement, in standard deviations of its innovation, (T, M).
 
@@ -199,7 +204,7 @@ class Filtered:
         return (lower, upper) if self.transform is None else (self.transform.undo(lower), self.transform.undo(upper))
 
     @property
-    def transform(self) -> "Transform | None":
+    def transform(self) -> "MeasurementTransform | None":
         """Transform of the measurements to the scale of the model; None without."""
         return self.settings.get("transform")
 

@@ -38,6 +38,11 @@ def test_a_gap_is_bridged_by_the_conditional_mean_of_a_gaussian(gaps):
     np.testing.assert_array_equal(model[~missing], values[~missing])
 
 
+def test_gaps_at_either_end_are_not_long_gaps():
+    used = np.concatenate([np.full(9, np.nan), [1.0], np.full(9, np.nan), [2.0], np.full(9, np.nan)])
+    assert np.flatnonzero(gap_imputation.long_gaps(used)).tolist() == list(range(10, 19))
+
+
 def test_a_walk_is_bridged_by_a_straight_line():
     walk = ar_imputation.RANDOM_WALK
     values = np.cumsum(np.random.default_rng(1).normal(size=ROWS))

@@ -115,6 +115,7 @@ def test_a_jump_that_stays_is_suspect_and_no_fault():
         ({"every": "1h", "forecast": 3}, "every and forecast exclude each other"),
         ({"max_gap": -1}, "max_gap must be a duration"),
         ({"correction": "drift"}, "correction needs the times of calibrations"),
+        ({"correction": "drift", "maintenance": [], "causal": True}, "correction and causal exclude each other"),
         ({"correction": "twist", "maintenance": []}, "correction must be one of offset, drift"),
         ({"labels": [{"start": "2024-05-01", "label": "odd"}]}, "must hold fault or good"),
         ({"labels": [{"start": 7, "label": "fault"}]}, "expected a date"),
@@ -163,6 +164,30 @@ def test_a_known_event_is_no_fault():
     assert not out["outlier"][100]
     assert abs(out["mean"][99] - values[90:100].mean()) < 0.5
     assert abs(out["mean"][100] - values[100:110].mean()) < 0.5
+
+
+def test_a_forecast_continues_at_the_level_after_a_calibration():
+    values = made()
+    values[100:] += 8.0
+    out = filtered(values, maintenance=[{"start": day(100)}], forecast=3)
+    assert abs(out["mean"].iloc[-1] - values[-20:].mean()) < 1.0
+
+
+def test_causal_rules_do_not_look_ahead():
+    values = made(120)
+    values[40] += 30.0
+    values[60:] += 50.0
+    values[80:95] = values[80]
+    for rule in (rules.Rule(max_rate=(5.0, 1.0)), rules.Rule(flat_for=6)):
+        place = np.arange(120.0)
+        whole = rules.violations(rule, values, place, 1.0, False, 8, causal=True)
+        for stop in (41, 50, 61, 70, 86, 90):
+            part = rules.violations(rule, values[:stop], place[:stop], 1.0, False, 8, causal=True)
+            assert all(np.array_equal(a, b[:stop]) for a, b in zip(part, whole, strict=True))
+    assert np.flatnonzero(whole.flat).tolist() == list(range(85, 95))
+    fast = rules.violations(rules.Rule(max_rate=(5.0, 1.0)), values, place, 1.0, False, 8, causal=True)
+    assert np.flatnonzero(fast.rate).tolist() == [40, *range(60, 68)]
+    assert np.flatnonzero(fast.jump).tolist() == [68]
 
 
 def test_drift_is_corrected_between_calibrations():

@@ -1,6 +1,7 @@
 """Retrospective fault search: whole bursts, stuck runs, dropouts and shifts by kind; gaps; intervals."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wolf
-from wolf.cleaning import Options, clean, durations, smoother_pass
+from wolf.cleaning import Options, clean, durations, retrospective, smoother_pass
+from wolf.cleaning.fault_search import FaultSearch
 from wolf.diagnostics.faults import step_scan
 from wolf.diagnostics.faults.stuck_values import stuck_rows, suspicious_values
 from wolf.models.registry import parse
@@ -206,3 +208,25 @@ def test_readings_beside_huge_spikes_are_not_left_out_before_a_season_is_known()
     table = np.genfromtxt(wolf.datasets.path("thermometer"), delimiter=",", names=True)
     found = clean(table["value"][:, None], table["time"], Options(diagnostics=False))[0]
     np.testing.assert_array_equal(np.flatnonzero(found.outlier[:400]), np.flatnonzero(table["is_outlier"][:400]))
+
+
+def test_a_weight_of_a_half_is_four_times_the_noise_variance():
+    weight, noise = retrospective._huber_weights(np.array([0.0, -6.0, np.nan]))
+    assert weight.tolist() == [1.0, 0.5, 0.0]
+    assert noise.tolist() == [1.0, 4.0, 1.0]
+
+
+def test_the_interval_of_few_measurements_has_the_rank_of_the_next_one():
+    """Nine errors: nine of ten is the rank of the largest (split conformal)."""
+    assert retrospective.prediction_factor(np.arange(1.0, 10.0), 0.9) == 9.0
+    assert retrospective.prediction_factor(np.arange(1.0, 100.0), 0.9) == pytest.approx(90.0, abs=0.2)
+
+
+def test_a_leave_one_out_error_is_without_the_influence_of_its_own_reading():
+    """With R = 2 and a smoothed variance of 0.5 the mean without the reading has the variance 1 / (1 / 0.5 - 1 / 2)."""
+    search = SimpleNamespace(obs_var=2.0, ratio=1.0, used=np.array([1.0]))
+    smoothed = SimpleNamespace(mean=np.array([0.2]), variance=np.array([0.5]))
+    without = 1.0 / (1.0 / 0.5 - 1.0 / 2.0)
+    mean = without * (0.2 / 0.5 - 1.0 / 2.0)
+    found = FaultSearch.leave_one_out_errors(search, smoothed)
+    np.testing.assert_allclose(found, (1.0 - mean) / np.sqrt(without + 2.0))

@@ -30,6 +30,7 @@ def test_gaps_and_jumps_are_judged_by_the_other_column(pair):
     assert errors[1] < 0.7 * errors[0]
     inside = (both.a_prediction_lower < truth[:, 0]) & (truth[:, 0] < both.a_prediction_upper)
     assert inside.mean() > 0.9
+    assert (both.b_fault[90:130] == "").all()  # nothing is explained of b while a is missing, which is no fault of b
     assert abs(both.a_mean[200] - truth[200, 0]) < abs(alone.a_mean[200] - truth[200, 0])
 
 

@@ -394,7 +394,7 @@ def test_default_accepts_a_jump_after_as_many_errors_as_its_certificate_states(d
     assert not entry.bounded
     count = entry.details["errors"]
     assert f"{count} equal errors in a row" in repr(certificate)
-    contaminated = np.concatenate([ys, np.full((count, 1), 1e4)])
+    contaminated = np.concatenate([ys, 1e4 + 0.01 * np.arange(count)[:, None]])
     inflations = wolf.filter(level, contaminated, method="Adaptive").inflations
     assert (inflations[:-1] == 1.0).all()
     assert inflations[-1] > 1.0

@@ -11,7 +11,7 @@ from wolf.fitting import student_score
 from wolf.fitting.affine_in_parameters import AffineArrays
 from wolf.fitting.initial_values import difference_var
 from wolf.fitting.objective import Objective
-from wolf.fitting.transforms import Transform
+from wolf.fitting.transforms import ParameterTransform
 from wolf.inference.noise import ContaminatedGaussian
 
 STEPS = 10_000
@@ -94,7 +94,7 @@ def test_a_vague_prior_does_not_draw_the_fit_away_from_the_diffuse_likelihood(rn
 
 @pytest.mark.parametrize("affine", [False, True])
 def test_gradient_is_the_derivative_of_the_score(affine):
-    transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})
+    transform = ParameterTransform({"level_var": 0.3, "obs_var": 2.0}, {})
     problem = Objective(level_model, transform, readings(0.1, 1, 200), None, None, True, False, affine)
     free = np.array([-1.0, 0.5, -2.0, 3.0])
     slope = problem.loss(free)[1]
@@ -122,7 +122,7 @@ def test_model_that_is_not_affine_is_rejected():
 
 
 def test_one_kernel_and_the_usual_loop_have_the_same_score():
-    transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})
+    transform = ParameterTransform({"level_var": 0.3, "obs_var": 2.0}, {})
     problem = Objective(level_model, transform, readings(0.1, 1, 200), None, None, True, False)
     free = np.array([-1.0, 0.5, -2.0, 3.0])
     fused = problem.loss(free)
@@ -179,7 +179,7 @@ def test_uneven_times_are_fitted_by_the_continuous_model(rng):
 
 def test_search_starts_at_the_given_values():
     given = {"rate": 0.3, "obs_var": 2.0, "shift": -4.0}
-    transform = Transform(given, {"rate": (-1.0, 1.0), "shift": "real"})
+    transform = ParameterTransform(given, {"rate": (-1.0, 1.0), "shift": "real"})
     assert transform.natural(transform.start) == pytest.approx(given)
 
 

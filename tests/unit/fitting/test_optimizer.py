@@ -9,7 +9,7 @@ from scipy import optimize
 import wolf
 from wolf.fitting.objective import Objective
 from wolf.fitting.optimizer import minimize, run_search, search
-from wolf.fitting.transforms import Transform
+from wolf.fitting.transforms import ParameterTransform
 
 
 def rosenbrock(x):
@@ -108,7 +108,7 @@ def test_scores_of_many_points_are_those_of_the_filter(two_part):
     rng = np.random.default_rng(0)
     ys = np.cumsum(rng.normal(size=(2, 60, 1)), axis=1) + rng.normal(size=(2, 60, 1))
     ys[0, 7], ys[1, 20], ys[0, 30] = np.nan, 1e300, 90.0
-    transform = Transform({"level_var": 1.0, "season_var": 0.1, "obs_var": 1.0}, {})
+    transform = ParameterTransform({"level_var": 1.0, "season_var": 0.1, "obs_var": 1.0}, {})
     problem = Objective(seasonal, transform, ys, None, None, two_part, False)
     next(problem.search(1, 0))
     assert problem.batch is not None

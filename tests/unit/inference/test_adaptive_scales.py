@@ -530,7 +530,7 @@ def test_wrong_models_are_reported_in_words(dirty):
     limit = NoiseEstimate(SCALES, np.ones(12), 1e4, sensitivities.RQ(0.1, 0.1))
     assert any("limit of the estimate" in remark for remark in limit.remarks)
     still = wolf.filter(
-        PLANE, np.full((300, 2), 3.0)
+        PLANE, 3.0 + 1e-4 * dirty.measurements
     ).learned_noise.remarks  # r is known to a factor of 20, and is 1e-4
     assert any("R is far off" in remark for remark in still)
 
@@ -635,3 +635,40 @@ def test_vague_priors_do_not_bias_r(width):
     assert 5.0 < out.noise_scales[-1] < 15.0
     held = np.abs(out.means - start.states)[5:, :2] < 1.96 * np.sqrt(np.diagonal(out.covs, axis1=1, axis2=2)[5:, :2])
     assert held.mean() > 0.88
+
+
+def test_a_diffuse_prior_teaches_nothing_until_the_state_is_observed():
+    """Each of the first twenty-four readings of a season determines a state; the next ones inform about the noise."""
+    season = wolf.models.structural(wolf.models.level(0.1), wolf.models.seasonal(24, 0.01), obs_var=1.0)
+    size = season.state_dim
+    season = wolf.LinearModel(season.F, season.H, season.Q, season.R, np.zeros(size), 1e6 * np.eye(size))
+    ys = np.random.default_rng(4).normal(size=2 * size + 10)
+    estimates = [wolf.filter(season, ys[:steps]).final.memory.base for steps in (1, size, 2 * size + 10)]
+    first, observed, last = (jax.tree.leaves((each.counts, each.scale_estimates[:3])) for each in estimates)
+    jax.tree.map(np.testing.assert_array_equal, observed, first)
+    assert all(np.any(new != old) for new, old in zip(last, first, strict=True))
+
+
+def test_a_large_q_is_no_diffuse_prior():
+    """The predicted variance is 2,000 times R in every step, and the outlier rate is estimated all the same."""
+    level = wolf.models.local_level(level_var=2e3, obs_var=1.0)
+    run = wolf.simulate.trajectory(level, 400, 3)
+    ys = run.measurements[:, 0] + np.where(np.arange(400) % 5 == 0, 1e4, 0.0)
+    assert wolf.filter(level, ys).learned_noise.outlier_share > 0.1
+
+
+def test_autocorrelated_noise_is_not_called_a_wrong_r_and_r_can_be_a_lower_bound():
+    level = wolf.models.local_level(level_var=1.0, obs_var=1.0)
+    rng, covered = np.random.default_rng(9), []
+    truth, noise = np.cumsum(rng.normal(size=(20, 200)), 1), rng.normal(size=(20, 200))
+    for t in range(1, 200):
+        noise[:, t] = 0.9 * noise[:, t - 1] + np.sqrt(0.19) * noise[:, t]
+    for method in (wolf.Adaptive(), wolf.Adaptive(r_is_lower_bound=True)):
+        out = wolf.filter_many(level, truth + noise, method=method)
+        covered.append((np.abs(out.means[..., 0] - truth) < 1.96 * np.sqrt(out.covs[..., 0, 0])).mean())
+        assert (out.noise_scales >= 0.99).all() == (method != wolf.Adaptive())
+    assert covered[0] < 0.7
+    assert covered[1] > 0.85
+    remarks = wolf.filter(level, (truth + noise)[0]).learned_noise.remarks
+    assert any("either R is too large, or the noise is autocorrelated" in each for each in remarks)
+    assert not any("R is far off" in each for each in remarks)

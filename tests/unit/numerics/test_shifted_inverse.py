@@ -10,7 +10,7 @@ from tests import oracle
 
 from wolf.native.execute import llvm_jit
 from wolf.native.kernels.shifted_inverse_llvm import function
-from wolf.native.kernels.shifted_inverse_loops import Averages, Inverses, Scatter
+from wolf.native.kernels.shifted_inverse_loops import Inverses, WeightedSum
 from wolf.numerics.linalg.shifted_inverse import shift
 
 SIZES = (4, 10)  # unrolled, and as loops
@@ -70,7 +70,8 @@ _code = {}
 
 def by_loops(a, shifts, b, weights, lanes):
     """Compute the parts of the inverses, their average, and the scatter of the solutions, per lane."""
-    shape, average, apart = (kind(len(a), 12) for kind in (Inverses, Averages, Scatter))
+    shape = Inverses(len(a), 12)
+    average, apart = (WeightedSum(len(a), 12, centred) for centred in (False, True))
     if (len(a), lanes) not in _code:
         texts = {line for each in (shape, average, apart) for line in function(each, "double", lanes)}
         text = "\n".join(sorted(texts)).replace("define internal", "define")

@@ -308,3 +308,25 @@ def test_text_that_an_array_cannot_hold_is_not_tabulated():
     index.add(["a\0", "a"], [0, 1])
     for _ in range(3):
         assert index.try_find(np.array(["a", "a"])).tolist() == [1, 1]
+
+
+def test_rows_of_a_key_are_filtered_in_the_order_of_their_times():
+    bank, ordered = wolf.Bank(LEVEL, "KF"), wolf.Bank(LEVEL, "KF")
+    bank.step(["a", "a", "b"], [5.0, 1.0, 0.0], [2.0, 1.0, 1.0])
+    ordered.step(["a", "a", "b"], [1.0, 5.0, 0.0], [1.0, 2.0, 1.0])
+    assert bank.dump("a") == ordered.dump("a")
+    assert bank.late == 0
+
+
+def test_a_noise_covariance_with_a_negative_eigenvalue_is_refused():
+    with pytest.raises(ValueError, match="R must be symmetric and positive definite"):
+        wolf.Bank(TRACK, "KF").step(["a"], [[1.0, 2.0]], R=[[[1.0, 2.0], [2.0, 1.0]]])
+
+
+def test_the_row_of_a_removed_key_is_used_again():
+    bank = wolf.Bank(LEVEL, "KF")
+    bank.step(range(2000), np.zeros(2000))
+    size = len(bank._states.numbers)
+    bank.forget(range(2000))
+    bank.step(range(2000, 4000), np.zeros(2000))
+    assert len(bank._states.numbers) == size

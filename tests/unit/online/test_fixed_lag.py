@@ -29,6 +29,21 @@ def test_estimates_are_those_of_the_smoother_over_the_rows_so_far(backend):
             np.testing.assert_allclose(estimate.cov, smoothed.covs[estimate.t], rtol=1e-9)
 
 
+def test_estimates_use_the_estimated_scale_of_the_dynamics_noise():
+    """The velocity moves by four times the standard deviation of its model."""
+    model = wolf.models.constant_velocity(dims=1, dt=1.0, dynamics_var=0.01, obs_var=1.0)
+    rng = np.random.default_rng(3)
+    velocity = np.cumsum(0.4 * rng.normal(size=60))
+    ys = (np.cumsum(velocity) + rng.normal(size=60))[:, None]
+    smoother = wolf.FixedLag(model, lag=5)
+    estimates = [smoother.step(y) for y in ys]
+    out = wolf.filter(model, ys)
+    smoothed = wolf.smooth(out, reweight=False)
+    assert out.dynamics_scales[-1] > 2.0
+    np.testing.assert_allclose(estimates[-1].mean, smoothed.means[-6], rtol=1e-9)
+    np.testing.assert_allclose(estimates[-1].cov, smoothed.covs[-6], rtol=1e-9)
+
+
 def test_a_caller_may_reuse_the_array_of_a_measurement():
     """A jump is back-dated by filtering the last measurements again, so they must not change meanwhile."""
     ys, buffer = level_with_jump(), np.empty(1)

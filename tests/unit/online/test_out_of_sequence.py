@@ -50,7 +50,7 @@ def test_a_late_row_is_reported_at_its_own_time_and_other_keys_are_unchanged():
     assert ordered.bank.dump("b") == other
     assert (ordered.rewound, ordered.late) == (1, 0)
     ordered.step(["a"], [1.0], [40.0])
-    assert ordered.step(["a"], [1.0], [20.0]).used.tolist() == [False]
+    assert ordered.step(["a", "a"], [1.0, 2.0], [20.0, 30.0]).used.tolist() == [False, True]  # 30 is the horizon
     assert ordered.late == 1
 
 

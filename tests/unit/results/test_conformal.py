@@ -108,6 +108,13 @@ def test_frames_have_both_intervals():
     assert widths[1].iloc[-1] > 2.5 * widths[0].iloc[-1]
 
 
+def test_a_missing_measurement_changes_no_radius():
+    residuals = np.array([[3.0], [np.nan], [np.nan], [0.1]])
+    radii = wolf.ConformalIntervals().track(residuals, np.ones((4, 1)))[:, 0]
+    assert radii[1] == radii[2] == radii[3] > radii[0]
+    assert radii[4] < radii[3]
+
+
 def test_outliers_can_be_left_out():
     ys = np.where(np.arange(300) % 5 == 0, 1e3, 0.0) + RNG.normal(size=300)
     every, kept = (

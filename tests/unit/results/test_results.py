@@ -33,7 +33,7 @@ def many():
 def test_arrays_have_the_stated_shapes():
     every = wolf.filter(TRACK, YS[0], method="Adaptive")
     d, m = (4,), (2,)
-    shapes = [d, d * 2, d, d, d * 2, m, m * 2, *[()] * 9]
+    shapes = [d, d * 2, d, d, d * 2, m, m * 2, *[()] * 9, m]
     assert [getattr(every, name).shape[1:] for name in ARRAYS] == shapes
     assert {len(getattr(every, name)) for name in ARRAYS} == {len(every)} == {30}
 

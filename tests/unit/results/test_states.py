@@ -159,8 +159,8 @@ def test_what_follows_can_be_smoothed_and_forecast():
 def test_a_thousand_states_have_one_header():
     model = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
     sizes = [len(wolf.filter_many(model, np.ones((n, 2, 2))).states.to_bytes()) for n in (1, 1001)]
-    assert (sizes[1] - sizes[0]) / 1000 <= 820
-    assert sizes[0] < 13_000
+    assert (sizes[1] - sizes[0]) / 1000 <= 900
+    assert sizes[0] < 13_500
 
 
 def test_what_does_not_fit_is_refused_in_words():

@@ -35,6 +35,7 @@ REFRESH_SECONDS = 5.0  # after which the status is sent without new rows, since 
 MAX_OPEN_PAGES = 100
 PAGE_ROWS = 500  # rows of a key on the page
 WRONG_TOKEN_DELAY_SECONDS = 0.5
+MAX_INLINE_ROWS = 20  # filtered by a request that is answered without another thread
 MAX_READ_SECONDS = 30.0  # until the body of a request must be complete
 MAX_BYTES_IN_FLIGHT = 256_000_000  # of bodies that are read or wait; further requests are rejected
 RETRY = {"Retry-After": "1"}
@@ -204,6 +205,8 @@ class _Application:
         except OSError as error:
             raise HTTPException(503, str(error)) from None
         results = request.query_params.get("results") in ("1", "true")
+        if len(answer.get("filtered", ((), ()))[0]) <= MAX_INLINE_ROWS:  # a thread would cost more than the answer
+            return JSONResponse(responses.measurements(self.service, answer, results))
         return JSONResponse(await run_in_threadpool(responses.measurements, self.service, answer, results))
 
     async def _read(self, request: Request) -> bytes:
@@ -241,8 +244,7 @@ class _Application:
     async def history(self, request: Request) -> Response:
         """Return the last rows of a key."""
         key, rows = _key(request), _number(request, "rows", PAGE_ROWS, int)
-        if key not in self.service.pipeline.bank:
-            raise KeyError(f"there is no key {key!r}")
+        responses.check_key(self.service, key)
         return JSONResponse(await run_in_threadpool(responses.history, self.service, key, rows))
 
     async def keys(self, request: Request) -> Response:

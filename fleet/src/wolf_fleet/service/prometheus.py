@@ -57,7 +57,12 @@ def text(service: Service, timings: RequestTimings) -> str:
         lines += _metric(f"wolf_{name}_total", "counter", words, counts[name])
     lines += _metric("wolf_commits_total", "counter", "Commits since the state was created.", counts["epoch"])
     lines += _metric("wolf_keys", "gauge", "Number of filters.", counts["keys"])
-    lines += _metric("wolf_waiting_rows", "gauge", "Rows in the reorder buffer.", counts["waiting"])
+    lines += _metric(
+        "wolf_waiting_rows",
+        "gauge",
+        "Rows in the reorder buffer, and of keys whose model is not learned yet.",
+        counts["waiting"],
+    )
     lines += _metric("wolf_journal_bytes", "gauge", "Size of the write-ahead log.", status["journal"])
     lines += _metric("wolf_last_commit_seconds", "gauge", "Time of the last commit, since 1970.", status["committed"])
     lines += _metric("wolf_healthy", "gauge", "1 if rows are accepted and commits succeed.", int(not status["message"]))

@@ -96,6 +96,15 @@ def measurements(service: Service, answer: JsonObject, results: bool) -> JsonObj
     return facts
 
 
+def check_key(service: Service, key: str) -> None:
+    """Raise a `KeyError` for a key of which no row was filtered."""
+    if key not in service.pipeline.bank:
+        waits = key in service.pipeline.waiting_keys
+        raise KeyError(
+            f"the rows of {key!r} wait for earlier ones or for a model" if waits else f"there is no key {key!r}"
+        )
+
+
 def state(service: Service, key: str) -> JsonObject:
     """Return the filter state of a key, its last row and its health.
 
@@ -104,6 +113,7 @@ def state(service: Service, key: str) -> JsonObject:
         key: a `KeyError` is raised if it is unknown.
     """
     with service.lock:
+        check_key(service, key)
         entry = service.pipeline.bank[key]
         rows, _ = service.recent_rows.of(key, 1)
         health = keys(service, [key])[0]
@@ -122,8 +132,9 @@ def detectable(service: Service, key: str) -> JsonObject:
     """
     bank = service.pipeline.bank
     with service.lock:
+        check_key(service, key)
         entry = bank[key]
-    online = Online(bank.model_of(key), bank.method, state=entry.state, dtype=bank.dtype)
+    online = Online(bank.model_of(key), entry.method, state=entry.state, dtype=bank.dtype)
     return {"key": key, "detectable": _scalar_or_list(online.detectable)}
 
 
@@ -140,6 +151,7 @@ def forecast(service: Service, key: str, steps: int, level: float) -> JsonObject
     if steps > MAX_FORECAST_STEPS:
         raise ValueError(f"steps must be at most {MAX_FORECAST_STEPS:,}; got {steps:,}")
     bank, num_deviations = service.pipeline.bank, deviations(validation.confidence_level(level))
+    check_key(service, key)
     entry, method = bank[key], bank[key].method
     if not isinstance(method, GaussianFilter):
         raise ValueError(f"forecasts by {type(method).__name__} are not supported here; use wolf.forecast")

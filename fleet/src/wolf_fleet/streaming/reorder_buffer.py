@@ -66,20 +66,20 @@ class ReorderBuffer:
         whole = self.pending.join(rows)
         clock = whole.times / self.step
         arriving = clock[waiting:]
-        newest = np.maximum.accumulate(np.r_[self.latest, arriving])
+        newest = np.maximum.accumulate(np.concatenate([[self.latest], arriving]))
         watermarks, self.latest = newest - self.allowed_lateness, float(newest[-1])
         late = arriving < watermarks[:-1]
         if late.any():
             late &= arriving < newest_before(whole.keys, clock, last_times)[waiting:]
         late |= arriving < watermarks[:-1] - self.idle_timeout
-        arrival = np.r_[np.full(waiting, -1), np.arange(count)]
+        arrival = np.concatenate([np.full(waiting, -1), np.arange(count)])
         release_step = np.maximum(np.searchsorted(watermarks[1:], clock), arrival)
-        accepted = np.r_[np.ones(waiting, bool), ~late]
+        accepted = np.concatenate([np.ones(waiting, bool), ~late])
         order = np.lexsort((clock, release_step))  # stable: ties stay in order of arrival
         self.pending = whole.take(np.flatnonzero(accepted & (release_step >= count)))
         released = order[(accepted & (release_step < count))[order]]
         behind = np.where(arriving < watermarks[:-1], watermarks[:-1] - self.idle_timeout, -np.inf)
-        expiry = np.r_[np.full(waiting, -np.inf), behind]
+        expiry = np.concatenate([np.full(waiting, -np.inf), behind])
         return whole.take(released), int(late.sum()), expiry[released]
 
     def flush(self) -> RowBatch:
@@ -96,8 +96,8 @@ def newest_before(keys: list[str], clock: np.ndarray, last_times: Callable[[list
     row_codes = np.fromiter((codes[key] for key in keys), np.int64, len(keys))
     # One row is put in front of each key for its last known time. The running maximum within each key is then one
     # accumulate over ranks, made larger for each later key.
-    times = np.r_[np.where(np.isnan(known), -np.inf, known), clock]
-    key = np.r_[np.arange(len(codes)), row_codes]
+    times = np.concatenate([np.where(np.isnan(known), -np.inf, known), clock])
+    key = np.concatenate([np.arange(len(codes)), row_codes])
     values, rank = np.unique(times, return_inverse=True)
     order = np.argsort(key, kind="stable")
     highest = np.maximum.accumulate(rank[order] + key[order] * len(values)) - key[order] * len(values)

@@ -20,7 +20,7 @@ NOT_FOR_TRACKS = ("rules", "labels", "maintenance", "every", "max_gap")
 def refuse_for_tracks(options: Options) -> None:
     """Raise an error for options that do not apply to GPS tracks."""
     for name in NOT_FOR_TRACKS:
-        if getattr(options, name) is not None:
+        if vars(options)[name] is not None:
             shown = "a rule" if name == "rules" else f"--{name.replace('_', '-')}"
             raise ValueError(f"{shown} does not apply to GPS tracks; leave it out")
 

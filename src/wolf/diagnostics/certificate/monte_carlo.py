@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.diagnostics.certificate.monte_carlo_trials import Scale, Trials, run_trials, start_trials
+from wolf.diagnostics.certificate.monte_carlo_trials import ErrorUnits, Trials, run_trials, start_trials
 from wolf.interfaces import Filter
 from wolf.numerics.pytree import PyTree
 from wolf.statespace import Model
@@ -47,7 +47,7 @@ class SteadyState(NamedTuple):
 
     model: Model
     method: Filter
-    scale: Scale
+    scale: ErrorUnits
     states: PyTree
     truths: PyTree
     plain: Filter
@@ -119,7 +119,7 @@ def run_to_steady_state(
     states, truths = start_trials(model, method, count)
     reference_states, _ = start_trials(model, plain, count)
     none = jnp.zeros(count)
-    scale = Scale(jnp.eye(model.obs_dim), jnp.eye(model.state_dim))
+    scale = ErrorUnits(jnp.eye(model.obs_dim), jnp.eye(model.state_dim))
     before, converged, reference_truths = None, False, truths
     for i in range(MAX_CHUNKS):
         keys = jax.random.split(jax.random.fold_in(run_key, i), count)
@@ -132,7 +132,7 @@ def run_to_steady_state(
         if converged:
             break
     check_positive_definite(reference.covs.mean(axis=0))
-    scale = Scale(scale.innovation_root, np.linalg.cholesky(reference.covs.mean(axis=0)))
+    scale = ErrorUnits(scale.innovation_root, np.linalg.cholesky(reference.covs.mean(axis=0)))
     return SteadyState(model, method, scale, states, truths, reference_states, converged, next_key, steps)
 
 

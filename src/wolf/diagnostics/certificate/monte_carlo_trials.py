@@ -25,7 +25,7 @@ GROSS_ERROR_SIZES = (
 )  # range of sizes of gross outliers, in standard deviations of the predicted measurement
 
 
-class Scale(NamedTuple):
+class ErrorUnits(NamedTuple):
     """Units of errors.
 
     Attributes:
@@ -43,7 +43,7 @@ class Trials(NamedTuple):
     Attributes:
         states: states of the filter after the last step, with a leading trial axis.
         truths: true states, (B, D).
-        distances: squared error of the mean at each step in the metric of `Scale`, (B, T).
+        distances: squared error of the mean at each step in the metric of `ErrorUnits`, (B, T).
         alarms: share of the coordinates that were flagged as outliers at each step, (B, T).
         covs: covariances after the last step, (B, D, D).
     """
@@ -63,7 +63,14 @@ def start_trials(model: Model, method: Filter, count: int) -> tuple[PyTree, Arra
 
 
 def run_trials(
-    model: Model, method: Filter, scale: Scale, states: PyTree, truths: PyTree, keys: Array, share: Number, steps: int
+    model: Model,
+    method: Filter,
+    scale: ErrorUnits,
+    states: PyTree,
+    truths: PyTree,
+    keys: Array,
+    share: Number,
+    steps: int,
 ) -> Trials:
     """Continue trials for a number of steps.
 
@@ -84,7 +91,15 @@ def run_trials(
 
 @partial(jax.jit, static_argnames=("steps",))
 def _run_trials(
-    model: Model, method: Filter, scale: Scale, states: PyTree, truths: Array, keys: Array, share: Array, *, steps: int
+    model: Model,
+    method: Filter,
+    scale: ErrorUnits,
+    states: PyTree,
+    truths: Array,
+    keys: Array,
+    share: Array,
+    *,
+    steps: int,
 ) -> tuple:
     roots = [linalg.psd_root(jnp.asarray(cov)) for cov in (model.dynamics_cov, model.obs_cov)]
 

@@ -189,8 +189,10 @@ class Distances(_Geometry):
                 object.__setattr__(self, name, validation.number_array(name, value))
         size = np.shape(self.state_obs)[-1:]
         if np.ndim(self.state_obs) != 2 or (self.obs_obs is not None and np.shape(self.obs_obs) != size + size):
-            shapes = f"{np.shape(self.state_obs)} and {np.shape(self.obs_obs)}"
-            raise ValueError(f"state_obs must have shape (D, M) and obs_obs (M, M); got {shapes}")
+            other = None if self.obs_obs is None else np.shape(self.obs_obs)
+            raise ValueError(
+                f"state_obs must have shape (D, M) and obs_obs (M, M); got {np.shape(self.state_obs)} and {other}"
+            )
         if self.reach is not None and not validation.is_traced(self.state_obs):
             self._find_near(self.state_obs <= self.reach)
 

@@ -30,6 +30,7 @@ from wolf.interfaces import (
     Requirements,
     StepInfo,
     UpdateContext,
+    UpdateDecision,
     is_a,
 )
 from wolf.numerics import linalg
@@ -38,6 +39,7 @@ from wolf.numerics.pytree import PyTree, pytree, static
 from wolf.statespace import Model, ParameterModel, prior_width
 
 MAX_PRIOR_RATIO = 1e9  # prior over noise variance of a measurement; beyond, covariance forms have errors of about 1e-6
+STUCK_OUTLIER_VARIANCES = 9.0  # of a prediction: a stuck value farther away is reported as an outlier
 OUTLIER_POWER = 0.5  # a measurement with w² below this is reported as an outlier
 
 
@@ -161,6 +163,9 @@ class GaussianFilter(Filter):
             u: input of this step.
             key: not used.
         """
+        measured = y
+        y, memory = self.noise.screen(state.memory, y)
+        state = state._replace(memory=memory)
         predicted: Any = state.belief  # a belief, or an `InflatedGaussian` below
         obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
@@ -173,7 +178,7 @@ class GaussianFilter(Filter):
             return view, y.observed * now.subtract(y.value, view.mean), prediction
 
         view, residual, prediction = linearize(None)
-        hidden = view.hide(y.observed)
+        jac, hidden = view.jac, view.hide(y.observed)
         large = isinstance(predicted, Gaussian) and self._is_large(min(len(residual), len(predicted.mean)))
         if large:  # hidden rows contribute nothing anywhere, so one product with a large covariance is enough
             view = hidden
@@ -195,14 +200,15 @@ class GaussianFilter(Filter):
         belief = posterior.where(used, state.belief)
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
-        if decision.outlier is not None:
-            info = _with_outlier_probability(info, decision.outlier, used, y)
+        info = _with_estimates(info, decision, used, y)
+        if y is not measured:
+            whole = measured.observed * now.subtract(measured.value, view.mean)
+            noise = linalg.diagonal(now.obs_cov_at(predicted.mean, u))
+            info = _with_stuck(info, whole, jac, noise, measured.observed - y.observed)
         if decision.inflation is not None:
             info = info._replace(inflation=inflation)
-        if decision.scales is not None:
-            info = info._replace(noise_scale=decision.scales[0], dynamics_scale=decision.scales[1])
         memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), decision.memory, state.memory)
-        counted = self.noise.after_unusable(memory, y.present & (y.observed == 0.0))
+        counted = self.noise.after_unusable(memory, y.present & (measured.observed == 0.0))
         if counted is not None:
             memory = jax.tree.map(lambda new, old: jnp.where(y.non_finite, new, old), counted, memory)
         return GaussianState(belief, state.t + 1, memory), info
@@ -235,12 +241,44 @@ def _usable(weight: Array, y: Measurement) -> Array:
     return (y.num_observed > 0) & ~y.non_finite if joint else y.num_observed > 0
 
 
+def _with_estimates(info: StepInfo, decision: UpdateDecision, used: Array, y: Measurement) -> StepInfo:
+    """Add what a noise model estimates."""
+    if decision.outlier is not None:
+        info = _with_outlier_probability(info, decision.outlier, used, y)
+    if decision.scales is not None:
+        info = info._replace(noise_scale=decision.scales[0], dynamics_scale=decision.scales[1])
+    return info
+
+
 def _with_outlier_probability(info: StepInfo, probability: Array, used: Array, y: Measurement) -> StepInfo:
     """Add the outlier probability, which is 1 for measurements that are present and cannot be used."""
     joint = probability.ndim == y.non_finite.ndim
     came, usable = (y.any_present, used) if joint else (y.present, used & (y.observed > 0))
     probability = jnp.where(usable, probability, came.astype(probability.dtype))
     return info._replace(outlier=came & (probability > 0.5), outlier_probability=probability)
+
+
+def _with_stuck(info: StepInfo, residual: Array, jac: Array, noise: Array, stuck: Array) -> StepInfo:
+    """Add which coordinates are stuck; they are outliers where they are far from the prediction.
+
+    Args:
+        info: of the other coordinates.
+        residual: of all coordinates, (M,).
+        jac: H, with the rows of stuck coordinates, (M, D).
+        noise: diagonal of R, (M,).
+        stuck: 1 where a coordinate is stuck, (M,).
+    """
+    spread = linalg.sum_leading(linalg.transpose(jac) ** 2 * linalg.diagonal(info.predicted.cov)[:, None])
+    far = jnp.where(residual**2 > STUCK_OUTLIER_VARIANCES * (spread + noise), stuck, 0.0)
+    info = info._replace(residual=residual, stuck=stuck > 0)
+    if info.outlier_probability is None:
+        return info
+    if info.outlier_probability.ndim == 0:
+        others = jnp.where(info.weight > 0.0, info.outlier_probability, 0.0)
+        probability = jnp.where(stuck.any(0), jnp.maximum(others, far.max(0)), info.outlier_probability)
+        return info._replace(outlier=probability > 0.5, outlier_probability=probability)
+    probability = jnp.where(stuck > 0, far, info.outlier_probability)
+    return info._replace(outlier=probability > 0.5, outlier_probability=probability)
 
 
 def _describe(

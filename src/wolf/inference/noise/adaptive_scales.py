@@ -20,6 +20,7 @@ from wolf.beliefs import Affine, Belief
 from wolf.inference.noise import ar1_noise_state, mixture_counts, noise_scale_rml
 from wolf.inference.noise.adaptive_scale_mixture import check_has_noise
 from wolf.inference.noise.ar1_noise_state import Ar1State, JointScore
+from wolf.inference.noise.delegating import select
 from wolf.inference.noise.mixture_counts import PRIORS, ScalePrior
 from wolf.inference.noise.noise_estimate import NoiseEstimate
 from wolf.inference.noise.noise_scale_rml import ScaleEstimates
@@ -35,6 +36,8 @@ from wolf.statespace import Bound, LinearMap, Model, ParameterModel
 SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; a common factor of all of them is r
 MAX_STATES_AR1 = 16  # of a model with AR(1) noise: H F⁻¹ is computed in every step, unless native code does it once
 VAGUE_RATIO = 300.0  # predicted over noise variance above which a residual does not inform about the noise
+UNOBSERVED_RATIO = 30.0  # the same, where the variance is of the prior and not of Q: then nothing is learned
+MAX_SHARE_OF_Q = 0.5  # of the predicted variance that is due to Q, up to which it is of the prior
 RESET_RATIO = {8: 1e10, 4: 1e4}  # above which sensitivities consist of rounding errors, by the bytes of a number
 MIN_UNCERTAINTY = 1e-6  # below which a scale is exact: 1/u² would overflow where it is squared
 MAX_UNCERTAINTY = 4.0  # of both: with less knowledge of R or Q the model must be fitted before filtering
@@ -69,6 +72,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         sizes: t_k, increasing; 1 among them is R as the model has it.
         estimate_autocorrelation: whether to estimate the AR(1) coefficient of the noise
             (`wolf.inference.noise.ar1_noise_state`); not for several sensors in sequence, nor above 16 states.
+        r_is_lower_bound: whether the noise is never taken for less than R: r is at least 1, as are the sizes in use.
 
     Example:
         >>> AdaptiveNoiseScales(q_uncertainty=0.0).q_uncertainty is None
@@ -81,6 +85,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
     priors: tuple[ScalePrior, ...] = static(default=PRIORS, repr=False)
     sizes: tuple[float, ...] = static(default=SIZES, repr=False)
     estimate_autocorrelation: bool = static(default=True)
+    r_is_lower_bound: bool = static(default=False)
 
     def __post_init__(self) -> None:
         """Validate the options; an exact scale becomes None, so that nothing is carried for it."""
@@ -88,6 +93,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
             if value is not None and not isinstance(value, jax.core.Tracer):
                 object.__setattr__(self, name, _uncertainty(name, value) or None)
         validation.boolean("estimate_autocorrelation", self.estimate_autocorrelation)
+        validation.boolean("r_is_lower_bound", self.r_is_lower_bound)
         validation.probability("forgetting", self.forgetting)
         validation.positive("sizes", np.asarray(self.sizes))
         if np.any(np.diff(self.sizes) <= 0):
@@ -98,6 +104,11 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
                 f"priors must be at least one of (width, strength, weight), all positive; got {self.priors}"
             )
         object.__setattr__(self, "priors", priors)
+
+    @property
+    def components(self) -> tuple[float, ...]:
+        """Sizes t_k in use."""
+        return tuple(size for size in self.sizes if size >= 1.0) if self.r_is_lower_bound else self.sizes
 
     @property
     def is_mixture(self) -> bool:
@@ -111,7 +122,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
     def start(self, model: Model) -> NoiseScalesMemory:
         """Return the prior counts, and r = q = 1."""
         dtype = jnp.asarray(model.prior.mean).dtype
-        counts, weights = mixture_counts.prior_counts(self.sizes, self.priors, dtype)
+        counts, weights = mixture_counts.prior_counts(self.components, self.priors, dtype)
         if not self._estimates_scales:
             return NoiseScalesMemory(counts, weights, None)
         sensitivities, unit = self._initial_sensitivities(model), jnp.asarray(1.0 / model.obs_dim, dtype)
@@ -167,17 +178,18 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
     def noise_estimate(self, memory: NoiseScalesMemory) -> NoiseEstimate:
         """Return the mixture of the current counts, and the scale factors in use."""
         estimates = memory.scale_estimates
-        sizes = np.asarray(self.sizes, memory.counts.dtype)
+        sizes = np.asarray(self.components, memory.counts.dtype)
         counts = mixture_counts.mixed_counts(memory.counts, memory.weights)
         if estimates is None:
             return NoiseEstimate(sizes, counts)
         scales = self._scales(estimates)
         rho = 0.0 if memory.ar1 is None else ar1_noise_state.coefficient_in_use(memory.ar1)
+        log_odds = None if memory.ar1 is None else memory.ar1.log_odds
         spreads = None
         if self._estimated(estimates).dynamics:
             prior = self._prior_information(estimates.prior_share)
             spreads = noise_scale_rml.reported_variances(estimates, prior)
-        return NoiseEstimate(sizes, counts, scales.dynamics, spreads, scales.noise, rho)
+        return NoiseEstimate(sizes, counts, scales.dynamics, spreads, scales.noise, rho, log_odds=log_odds)
 
     @property
     def _estimates_scales(self) -> bool:
@@ -227,7 +239,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
             zeros = Sensitivities(*(jnp.zeros_like(each) for each in estimates.sensitivities))
             estimates = estimates._replace(sensitivities=zeros, calm=jnp.zeros_like(estimates.calm))
         ar1 = None if memory.ar1 is None else ar1_noise_state.after_jump(memory.ar1)
-        prior, _ = mixture_counts.prior_counts(self.sizes, self.priors, memory.counts.dtype)
+        prior, _ = mixture_counts.prior_counts(self.components, self.priors, memory.counts.dtype)
         is_outlier = self.noise_estimate(memory).is_outlier
         counts = mixture_counts.without_outliers(memory.counts, prior, is_outlier, rejected.sum())
         return NoiseScalesMemory(counts, snapshot, estimates, ar1)
@@ -244,12 +256,34 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
             innovation = ar1_noise_state.innovation_scale(memory.ar1, context.observed)
         matched = match(context, innovation * estimate.scales, estimate.counts, far=True)
         outlier = 1.0 - pairwise_sum(jnp.where(estimate.is_outlier, 0.0, matched.share))
-        prior = mixture_counts.prior_counts(self.sizes, self.priors, memory.counts.dtype)
+        prior = mixture_counts.prior_counts(self.components, self.priors, memory.counts.dtype)
         counts, weights = mixture_counts.update_counts(memory.counts, memory.weights, matched, prior, self.forgetting)
         estimates, ar1 = self._update_scales(context, matched, innovation * estimate.ordinary, 1.0 - outlier)
         scales = (estimate.whole, estimate.dynamics) if self._estimates_scales else None
         updated = NoiseScalesMemory(counts, weights, estimates, ar1)
+        if estimates is not None and estimates.sensitivities is not None:
+            updated = self._unless_unobserved(context, innovation * estimate.ordinary, updated)
         return UpdateDecision(matched.pull, updated, outlier, scales=scales)
+
+    def _unless_unobserved(
+        self, context: UpdateContext[NoiseScalesMemory], ordinary: Array, updated: NoiseScalesMemory
+    ) -> NoiseScalesMemory:
+        """Keep all estimates while the predicted variance is that of a diffuse prior; sensitivities are updated.
+
+        The residual then measures the state: it says nothing about the noise, and whether the measurement is an outlier
+        is unknown. Where the variance is due to a large Q the estimates are updated.
+        """
+        old, new = context.memory.scale_estimates, updated.scale_estimates
+        assert old is not None
+        assert new is not None
+        assert old.sensitivities is not None
+        white = whiten(context)
+        projected = old.sensitivities.project(matmul(white.whitening(), context.view.jac))
+        signal, of_q = sum_leading(linalg.diagonal(white.signal)), sum_leading(linalg.diagonal(projected.cov))
+        wide = signal > UNOBSERVED_RATIO * ordinary * white.num_observed
+        unobserved = wide & (of_q < MAX_SHARE_OF_Q * signal)
+        kept = context.memory._replace(scale_estimates=old._replace(sensitivities=new.sensitivities))
+        return select(unobserved, kept._replace(ar1=updated.ar1), updated)
 
     def _update_scales(
         self, context: UpdateContext[NoiseScalesMemory], matched: Matched, ordinary: Array, inlier: Array
@@ -280,6 +314,8 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         moved = noise_scale_rml.update_scales(
             estimates, prior, gradient, fisher, part, explained, self._estimated(estimates)
         )
+        if self.r_is_lower_bound:
+            moved = moved._replace(log_noise=jnp.maximum(moved.log_noise, 0.0))
         ar1 = context.memory.ar1
         if ar1 is not None and projected is not None and context.predicted_measurement is not None:
             joint = JointScore(projected.mean, RQ(gradient.noise, gradient.dynamics), fisher, estimates.information)

@@ -8,7 +8,7 @@ from jax import Array
 
 from wolf.beliefs import Affine, Belief
 from wolf.inference.noise.noise_estimate import NoiseEstimate
-from wolf.interfaces import MemoryT, NoiseModel, Requirements
+from wolf.interfaces import Measurement, MemoryT, NoiseModel, Requirements
 from wolf.numerics.pytree import PyTree
 from wolf.statespace import Bound, LinearMap, Model
 
@@ -76,6 +76,11 @@ class DelegatingNoise(NoiseModel[MemoryT]):
     ) -> tuple[Affine, PyTree]:
         """Return the predicted measurement of the wrapped noise model."""
         return self.base.predict_measurement(self.base_memory(memory), view, belief, dynamics, noise_cov)
+
+    def screen(self, memory: MemoryT, y: Measurement) -> tuple[Measurement, MemoryT]:
+        """Return the measurement and the memory as the wrapped noise model does."""
+        kept, base_memory = self.base.screen(self.base_memory(memory), y)
+        return kept, self.with_base_memory(memory, base_memory)
 
     def after_unusable(self, memory: MemoryT, unusable: Array) -> MemoryT | None:
         """Return the memory with that of the wrapped noise model after infinite numbers."""

@@ -46,8 +46,9 @@ from wolf.inference.noise.jump_evidence import add_rejection, end_run
 from wolf.inference.noise.jump_update import prior_inflation, retained_information, with_ordinary_noise
 from wolf.inference.noise.noise_estimate import NoiseEstimate
 from wolf.inference.noise.per_sensor import restrict_to_sensor
+from wolf.inference.noise.repeated_values import RepeatedValues
 from wolf.inference.noise.whitened import Whitened, whiten
-from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
+from wolf.interfaces import Measurement, NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import sum_leading
 from wolf.numerics.pytree import PyTree, pytree, static
@@ -72,11 +73,14 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         patience: k, the number of consecutive consistent rejections after which a jump is accepted: an outlier that
             repeats k times is accepted too. A true jump is followed about k steps late.
         grows: whether the patience grows with the estimated outlier rate.
+        detect_stuck: whether values that a stuck sensor repeats are treated as missing, see
+            `wolf.inference.noise.repeated_values`.
     """
 
     base: NoiseModel[Any]
     patience: float | Array = 5
     grows: bool = static(default=False)
+    detect_stuck: bool = static(default=False)
 
     def __post_init__(self) -> None:
         """Validate the patience."""
@@ -94,7 +98,8 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
         count, memory = nothing[: len(self.base.sensor_slices(model.obs_dim))], self.base.start(model)
         counts = (count, count, count)
         past = (count + self.patience, count, count) if self.grows else ()
-        return JumpEvidence(memory, *counts, nothing, nothing, count, nothing, self.base.snapshot(memory), *past)
+        evidence = JumpEvidence(memory, *counts, nothing, nothing, count, nothing, self.base.snapshot(memory), *past)
+        return evidence._replace(repeats=RepeatedValues.start(nothing)) if self.detect_stuck else evidence
 
     def base_memory(self, memory: JumpEvidence) -> PyTree:
         """Return the memory of the wrapped noise model."""
@@ -103,6 +108,13 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
     def with_base_memory(self, memory: JumpEvidence, base_memory: PyTree) -> JumpEvidence:
         """Return the evidence with the memory of the wrapped noise model replaced."""
         return memory._replace(base=base_memory)
+
+    def screen(self, memory: JumpEvidence, y: Measurement) -> tuple[Measurement, JumpEvidence]:
+        """Remove the values that a stuck sensor repeats; those of another sensor for this step are kept."""
+        if not self.detect_stuck or len(memory.repeats.last) != len(y.value):
+            return y, memory
+        kept, repeats = memory.repeats.screen(y)
+        return kept, memory._replace(repeats=repeats)
 
     def loo_information_root(self, context: UpdateContext[JumpEvidence]) -> Array:
         """Return W of the wrapped noise model: given the future measurements, no filter diverges."""

@@ -40,6 +40,7 @@ class JumpEvidence(NamedTuple):
         patience: k for each count, if it depends on the outlier rate.
         past_consistent: decayed number of consistent rejections in past runs that ended without a jump; as patience.
         past_rejected: decayed number of all rejections in those runs; as patience.
+        repeats: of the test for stuck sensors, where it is used.
     """
 
     base: PyTree
@@ -54,6 +55,7 @@ class JumpEvidence(NamedTuple):
     patience: Any = ()
     past_consistent: Any = ()
     past_rejected: Any = ()
+    repeats: Any = ()
 
     @property
     def counters(self) -> tuple[str, ...]:

@@ -69,8 +69,6 @@ def with_ordinary_noise(update: Update, accepted: Array, white: Whitened, ordina
         inflation: κ.
     """
     identity = linalg.eye(white.signal.shape[0], white.signal)
-    if isinstance(update, NoiseFactorUpdate | GateUpdate):
-        update = update.as_weight()
     if isinstance(update, MixtureUpdate):  # with noise r I, S = κ G + r I
         factor = linalg.cholesky(inflation * white.signal + ordinary * identity)
         inverse = factor.solve(identity)
@@ -91,6 +89,11 @@ def with_ordinary_noise(update: Update, accepted: Array, white: Whitened, ordina
             ordinary_update = ordinary_update._replace(known_terms=KnownTerms(log_rest, white.num_observed / ordinary))
         return jax.tree.map(lambda new, old: jnp.where(accepted, new, old), ordinary_update, update)
     power = 1.0 / jnp.sqrt(ordinary)
+    if isinstance(update, NoiseFactorUpdate):
+        noise_factor = jnp.where(accepted, ordinary, update.factor)
+        return update._replace(factor=noise_factor, weight=jnp.where(accepted, power, update.weight))
+    if isinstance(update, GateUpdate):  # of a noise model without scales: r is 1
+        return update._replace(weight=jnp.where(accepted, power, update.weight))
     weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)
     update = update._replace(weight=jnp.where(accepted, weight, update.weight))
     if isinstance(update, WeightedUpdate) and update.spread is not None:

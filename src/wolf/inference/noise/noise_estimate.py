@@ -17,6 +17,9 @@ MAX_AUTOCORRELATED_R_SCALE = 0.8  # the signature of autocorrelated noise: r bel
 MIN_AUTOCORRELATED_Q_TO_R = 5.0  # q / r above this,
 MIN_AUTOCORRELATED_Q_SCALE = 2.5  # and q above this,
 MIN_AUTOCORRELATED_Q_DEVIATIONS = 2.5  # by as many standard deviations of ln q; an R that is too large has only r < 0.8
+MAX_AMBIGUOUS_R_SCALE = 0.3  # r, below which R may be right and the noise autocorrelated
+EVIDENCE_WEIGHT, R_DEVIATION, FIRST_LOG_ODDS = 3.0, 1.6, -3.0  # of the odds of autocorrelation; of ln r; before data
+MIN_EVIDENCE = -4.0  # log odds from which autocorrelation is not excluded
 HIGH_OUTLIER_RATE = 0.4  # from which R is suspected to be too small
 MAX_OUTLIER_RATE = 0.9  # from which the model is all but certainly far from the data
 MIN_REPORTED_AUTOCORRELATION = 0.1
@@ -39,6 +42,7 @@ class NoiseEstimate(NamedTuple):
         autocorrelation: ρ, the AR(1) coefficient of the noise, of noise models that estimate it; s_k R is then the
             covariance of the innovation of the noise.
         measured: number of usable measurements, where it is known.
+        log_odds: that the noise is autocorrelated, of noise models that estimate ρ.
     """
 
     sizes: Any
@@ -48,6 +52,7 @@ class NoiseEstimate(NamedTuple):
     level: float | Array = 1.0
     autocorrelation: float | Array = 0.0
     measured: int | None = None
+    log_odds: Any = None
 
     @property
     def scales(self) -> Array:
@@ -180,7 +185,16 @@ class NoiseEstimate(NamedTuple):
             scales["Q"] = (float(self.dynamics), "dynamics noise")
         for name, (scale, noise) in scales.items():
             far = FAR_OFF_FACTOR * unknown.get(name, 1.0)
-            if not 1.0 / far <= scale <= far:
+            if name == "R" and name not in unknown and self._may_be_autocorrelated:
+                remarks.append(
+                    f"the covariance of the measurement noise is estimated as {scale:.3g} times R: either R is too "
+                    "large, or the noise is autocorrelated; the measurements do not distinguish the two. If R is "
+                    "right, keep it as a lower bound with method=wolf.Adaptive(r_is_lower_bound=True), or model the "
+                    "noise with wolf.models.with_ar1_noise"
+                )
+            elif name == "R" and scale < 1.0 and self._is_autocorrelated:
+                continue  # the remark on autocorrelation explains a small r
+            elif not 1.0 / far <= scale <= far:
                 limit = "" if 1.0 / SCALE_LIMIT <= scale <= SCALE_LIMIT else ", the limit of the estimate"
                 remarks.append(
                     f"{name} is far off: the covariance of the {noise} is {scale:.3g} times {name}{limit}. "
@@ -206,6 +220,17 @@ class NoiseEstimate(NamedTuple):
         return (
             significant and self.typical < MAX_AUTOCORRELATED_R_SCALE and q > MIN_AUTOCORRELATED_Q_TO_R * self.typical
         )
+
+    @property
+    def _may_be_autocorrelated(self) -> bool:
+        """Whether r is so low that noise of variance R with autocorrelation is an alternative, and not excluded.
+
+        The evidence against white noise is weighed as that of ρ and the surprise of such an r under its prior.
+        """
+        if self.log_odds is None or self.typical > MAX_AMBIGUOUS_R_SCALE or self._is_autocorrelated:
+            return False
+        surprise = 0.5 * (np.log(self.typical) / R_DEVIATION) ** 2
+        return EVIDENCE_WEIGHT * (float(self.log_odds) - FIRST_LOG_ODDS) + surprise > MIN_EVIDENCE
 
     @property
     def _is_autocorrelated(self) -> bool:

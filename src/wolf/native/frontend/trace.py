@@ -220,7 +220,7 @@ def _leaf_nodes(graph: Graph, signature: Signature, slots: Slots, rows: str | No
         size = int(np.prod(shape, dtype=int))
         if varies and rows is not None:
             codes = np.frombuffer(pattern, np.int16).tolist()
-            entries = range(size)
+            entries = list(range(size))
             if slots.values is not None and len(nodes) in symmetric:  # an argument of exported code
                 entries = np.maximum(np.arange(size).reshape(shape), np.arange(size).reshape(shape).T).ravel().tolist()
             ids = [

@@ -65,7 +65,7 @@ class Cholesky:
         unit: list[list[Array]] = [[] for _ in range(size)]  # below the diagonal
         scaled: list[list[Array]] = [[] for _ in range(size)]  # the same times D
         rests: list[Array] = []
-        total = 0.0
+        total: Array | float = 0.0
         for j in range(size):
             used = sum(u * v for u, v in zip(unit[j], scaled[j], strict=True))
             pivot = a[0, 0] if j == 0 else jnp.maximum(a[j, j] - used, floor * a[j, j])

@@ -30,7 +30,8 @@ def remarks(out: "Filtered") -> list[str]:
             return [*found[:1], rejected]
     if {"residuals", "innovation_covs"} <= saved.keys() and len(out):
         found += _uneven(out)
-        found += _autocorrelated(out.residuals, out.innovation_covs, estimates_q="dynamics_scales" in saved)
+        residuals = np.where(saved["stuck"], np.nan, out.residuals) if "stuck" in saved else out.residuals
+        found += _autocorrelated(residuals, out.innovation_covs, estimates_q="dynamics_scales" in saved)
     return found
 
 

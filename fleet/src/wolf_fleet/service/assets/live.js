@@ -87,7 +87,7 @@
       [large(Math.max(0, Math.round(rate))), "rows per second"], [large(status.counts.rows), "rows in total"],
       [large(status.counts.outliers), "outliers"], [large(status.counts.late + status.counts.repeated), "late or repeated"],
     ];
-    if (status.counts.waiting) cards.push([large(status.counts.waiting), "in the reorder buffer"]);
+    if (status.counts.waiting) cards.push([large(status.counts.waiting), "rows waiting"]);
     element("cards").replaceChildren(...cards.map(([figure, words, bad]) => {
       const card = make("div", undefined, bad ? "card bad" : "card");
       card.append(make("b", figure), make("span", words));
