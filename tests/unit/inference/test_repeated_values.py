@@ -43,6 +43,12 @@ def test_a_stuck_value_near_the_prediction_is_missing_and_no_outlier(series):
     np.testing.assert_array_equal(out.weights[100:], 0.0)
 
 
+def test_a_series_that_has_not_changed_yet_is_used():
+    out = wolf.filter(LEVEL, np.append(np.full(30, 20.5), 95.0))
+    assert not out.stuck.any()
+    assert out.outliers[-1]
+
+
 def test_each_coordinate_is_screened_by_itself():
     ys = wolf.simulate.trajectory(PLANE, 60, 1).measurements.copy()
     ys[40:, 1] = ys[39, 1]

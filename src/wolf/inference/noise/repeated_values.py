@@ -9,7 +9,8 @@ measurement: after a few of them a jump test accepts the value. For each coordin
 be the share of repetitions seen so far. Each measurement that equals the one before it multiplies the odds that the
 sensor is stuck by 0.95 / β, from 0.01; another value resets them. While the odds are above 1 the coordinate is treated
 as missing. Rounded measurements have a β of 0.1 and more, so that several repetitions are needed; to learn that, the
-first two repetitions of every run are counted, and all those that were used.
+first two repetitions of every run are counted, and all those that were used. A series is not called stuck before its
+value has changed once.
 """
 
 from typing import NamedTuple
@@ -23,6 +24,7 @@ REPEAT_PROBABILITY = 0.95  # that a stuck sensor repeats its value
 PRIOR_ODDS = 0.01  # that a sensor is stuck, before a repetition
 MAX_ODDS = 1e6
 PRIOR_REPEATS, PRIOR_MEASUREMENTS = 0.2, 10.0  # of the share of repetitions
+MIN_DIFFERENT = 1.5  # counted measurements that were no repetitions; a series that never changed may be constant
 COUNTED_REPEATS = 2.0  # of a run, that inform about the share of repetitions even if the sensor seems stuck
 
 
@@ -71,7 +73,7 @@ class RepeatedValues(NamedTuple):
         raised = jnp.minimum(self.odds * likelier, MAX_ODDS)
         odds = jnp.where(same, raised, jnp.where(observed, PRIOR_ODDS, self.odds))
         run = jnp.where(same, self.run + 1.0, jnp.where(observed, 0.0, self.run))
-        stuck = same & (odds > 1.0)
+        stuck = same & (odds > 1.0) & (self.measured - self.repeats > MIN_DIFFERENT)
         one = jnp.where(observed & ~(stuck & (run > COUNTED_REPEATS)), 1.0, 0.0).astype(y.value.dtype)
         memory = RepeatedValues(
             jnp.where(observed, y.value, self.last),
