@@ -68,7 +68,7 @@ def _facts(out: Filtered) -> list[tuple[str, str]]:
     if "outliers" in saved:
         found = f"{count(saved['outliers'].sum(), 'outlier')} of {saved['outliers'].size}"
         rows.append(("outliers", f"{found}, {count(out.missing, 'missing number')}"))
-    if "stuck" in saved and np.any(saved["stuck"]):
+    if out.num_series is None and "stuck" in saved and np.any(saved["stuck"]):
         rows.append(("repeated exactly", f"{count(saved['stuck'].sum(), 'number')}, treated as missing"))
     if "log_liks" in saved:
         rows.append(("log-likelihood", f"{np.sum(out.log_likelihood):.6g}"))
