@@ -75,7 +75,7 @@ def test_a_shared_library_has_the_numbers_of_python_on_extreme_data(method, tmp_
     library.tracker_init(pointer(state.ctypes.data))
     for t, y in enumerate(np.ascontiguousarray(ys)):
         library.tracker_step(pointer(state.ctypes.data), pointer(y.ctypes.data), pointer(weight.ctypes.data))
-        np.testing.assert_allclose(state[:4], out.means[t], rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(state[:4], out.means[t], rtol=1e-8, atol=1e-7)
         np.testing.assert_allclose(weight[0], out.weights[t], rtol=1e-7, atol=1e-12)
 
 
