@@ -91,7 +91,8 @@ def export_c(
         >>> wolf.export_c(model, "WoLF", tempfile.mkdtemp() + "/level.c").state_bytes
         8
         >>> exported = wolf.export_c(model, "WoLF", tempfile.mkdtemp() + "/level.c", arguments=("R", "dt"))
-        >>> [line for line in exported.header.read_text().splitlines() if "step(" in line]  # doctest: +ELLIPSIS
+        >>> lines = exported.header.read_text(encoding="utf-8").splitlines()
+        >>> [line for line in lines if "step(" in line]  # doctest: +ELLIPSIS
         ['void level_step(level_state *state, const float y[1], const float R[1], const float dt, ...
     """
     validation.path("path", path)

@@ -17,7 +17,8 @@ MAX_AUTOCORRELATED_R_SCALE = 0.8  # the signature of autocorrelated noise: r bel
 MIN_AUTOCORRELATED_Q_TO_R = 5.0  # q / r above this,
 MIN_AUTOCORRELATED_Q_SCALE = 2.5  # and q above this,
 MIN_AUTOCORRELATED_Q_DEVIATIONS = 2.5  # by as many standard deviations of ln q; an R that is too large has only r < 0.8
-MAX_AMBIGUOUS_R_SCALE = 0.3  # r, below which R may be right and the noise autocorrelated
+MAX_AMBIGUOUS_R_SCALE = 0.3  # r, below which R may be right and the noise autocorrelated,
+MIN_AMBIGUOUS_R_SCALE = 0.01  # and above which: r is 1 - ρ² then, and a ρ above 0.995 is no alternative
 EVIDENCE_WEIGHT, R_DEVIATION, FIRST_LOG_ODDS = 3.0, 1.6, -3.0  # of the odds of autocorrelation; of ln r; before data
 MIN_EVIDENCE = -4.0  # log odds from which autocorrelation is not excluded
 HIGH_OUTLIER_RATE = 0.4  # from which R is suspected to be too small
@@ -227,7 +228,9 @@ class NoiseEstimate(NamedTuple):
 
         The evidence against white noise is weighed as that of ρ and the surprise of such an r under its prior.
         """
-        if self.log_odds is None or self.typical > MAX_AMBIGUOUS_R_SCALE or self._is_autocorrelated:
+        if self.log_odds is None or self._is_autocorrelated:
+            return False
+        if not MIN_AMBIGUOUS_R_SCALE < self.typical < MAX_AMBIGUOUS_R_SCALE:
             return False
         surprise = 0.5 * (np.log(self.typical) / R_DEVIATION) ** 2
         return EVIDENCE_WEIGHT * (float(self.log_odds) - FIRST_LOG_ODDS) + surprise > MIN_EVIDENCE
