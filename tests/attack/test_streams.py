@@ -84,7 +84,7 @@ def test_closed_standard_input_and_output_are_reported(monkeypatch):
         io.write_table("-", table())
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_file_gets_the_mode_that_the_umask_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make(IN)

@@ -94,7 +94,7 @@ def test_learned_noise_is_the_mixture_evaluated_directly(states, backend):
     np.testing.assert_allclose(out.covs, np.swapaxes(out.covs, 1, 2), rtol=0, atol=1e-15 * np.abs(out.covs).max())
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_many_states_in_single_precision():
     system = large(40)
     ys = rows(system)
@@ -117,7 +117,7 @@ def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(state
         )
 
 
-@pytest.mark.parametrize("name", ["KF", pytest.param("Learned", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("name", ["KF", pytest.param("Learned", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def test_bits_do_not_depend_on_layout(name, dtype, monkeypatch):
     """One series and eight at once, of different lengths, with a shared model and with one for each."""

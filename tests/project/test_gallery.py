@@ -13,11 +13,12 @@ GALLERY = (ROOT / "docs" / "gallery.md").read_text()
 PICTURES = dict(re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", GALLERY))
 PAGES = [path for folder in ("", "reproduction") for path in sorted((ROOT / "docs" / folder).glob("*.md"))]
 MAX_LINES = 100
+SLOW = pytest.mark.slow
 NEEDS = {"coming_from_filterpy": "filterpy", "coming_from_statsmodels": "statsmodels", "changepoints": "ruptures"}
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW if name == "online_mlp" else ()) for name in CELLS])
 def test_an_example_runs_and_the_robust_filter_is_better(name, tmp_path, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot", reason="the examples draw with matplotlib")
     pytest.importorskip(NEEDS.get(name, "wolf"), reason=f"{name} compares with another library")

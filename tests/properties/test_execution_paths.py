@@ -124,18 +124,20 @@ def test_chunks_agree_with_filter_bit_for_bit(method, update_first, varying, ys,
 
 @pytest.mark.bits
 @pytest.mark.parametrize("method", ["KF", "WoLF"])
-def test_step_scan_and_chunks_of_xla_agree_bit_for_bit(method, tracking, dirty, x64):
-    """For a fixed linear model in the automatic form."""
+def test_step_scan_and_chunks_of_xla_agree(method, tracking, dirty, x64):
+    """For a fixed linear model in the automatic form; a weight scales R, which XLA may contract to one operation."""
+    same = np.testing.assert_array_equal if method == "KF" else partial(np.testing.assert_allclose, rtol=1e-12)
     ys, us = dirty.measurements[:STEPS], [None] * STEPS
     out = wolf.filter(tracking, ys, method=METHODS[method], backend="xla")
     advance, state, means = jax.jit(partial(wolf.step, fused=True)), wolf.init(tracking, METHODS[method]), []
     for y in ys:
         state, _ = advance(tracking, METHODS[method], state, y)
         means.append(state.mean)
-    np.testing.assert_array_equal(np.stack(means), out.means)
-    assert_same_bits(online(tracking, METHODS[method], ys, us, False, backend="xla"), out)
+    same(np.stack(means), out.means)
+    found = online(tracking, METHODS[method], ys, us, False, backend="xla")
+    (assert_same_bits if method == "KF" else assert_same_numbers)(found, out)
     chunks = wolf.filter_chunks(tracking, np.split(ys, [7]), method=METHODS[method], save="all", backend="xla")
-    np.testing.assert_array_equal(np.concatenate([part.means for part in chunks]), out.means)
+    same(np.concatenate([part.means for part in chunks]), out.means)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

@@ -400,6 +400,7 @@ def test_default_accepts_a_jump_after_as_many_errors_as_its_certificate_states(d
     assert inflations[-1] > 1.0
 
 
+@pytest.mark.slow
 def test_an_attack_on_the_default_by_one_error_stays_below_its_certificate(default, level):
     """A hundred times the room for it gains nothing, and the reported damage is that of the real filter."""
     ys, certificate = default

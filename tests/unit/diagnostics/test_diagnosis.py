@@ -91,7 +91,7 @@ def test_every_kind_is_named(bench, kind, method):
     assert kind in repr(found)
 
 
-@pytest.mark.parametrize("name", ["level", "trend"])
+@pytest.mark.parametrize("name", ["level", pytest.param("trend", marks=pytest.mark.slow)])
 def test_the_default_names_nine_of_ten_faults_on_other_models(bench, name):
     """Five series of each kind, eight deviations; a jump of a level is a level shift."""
     model, right = bench.models()[name], {}

@@ -240,7 +240,7 @@ def test_one_stuck_sensor_is_no_jump(six):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("sensors", [(0, 0, 0, 1, 1, 1), (0, 0, 0, 0, 0, 0)])
+@pytest.mark.parametrize("sensors", [(0, 0, 0, 1, 1, 1), pytest.param((0, 0, 0, 0, 0, 0), marks=pytest.mark.slow)])
 def test_a_jump_of_all_sensors_is_accepted(six, sensors):
     model, run = six
     ys = run.measurements + np.where(np.arange(300)[:, None] >= 150, 80.0, 0.0)

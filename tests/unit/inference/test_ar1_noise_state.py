@@ -163,6 +163,7 @@ def test_wrong_r_or_q_is_not_attributed_to_autocorrelation(wrong):
     assert error == pytest.approx(plain, rel=0.003)
 
 
+@pytest.mark.slow
 def test_intervals_for_autocorrelated_ranges_are_calibrated():
     """Four anchors, errors of 10 cm for a second or for half a minute (a bias), 5 % of them up to 3 m too long."""
     dt = 0.1

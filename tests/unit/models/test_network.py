@@ -86,7 +86,7 @@ def test_network_filter_equals_a_dense_numpy_ekf(hidden, drift, examples):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("drift", ["none", "each"])
+@pytest.mark.parametrize("drift", ["none", pytest.param("each", marks=pytest.mark.slow)])
 def test_forms_agree(drift, examples, rng):
     xs, ys = examples
     drift = rng.uniform(0, 1e-3, 161) if drift == "each" else 0.0
@@ -197,6 +197,7 @@ def test_every_kind_of_filter_trains_a_network(method, examples):
         np.testing.assert_allclose(out.final.cov, rooted.final.cov, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_robust_filter_learns_through_outliers_and_the_plain_one_does_not(rng):
     xs = rng.uniform(-2, 2, (600, 1))
     ys = np.sin(2 * xs) + 0.1 * rng.normal(size=xs.shape)

@@ -117,7 +117,7 @@ def test_bits_do_not_depend_on_the_execution_path(model, name):
         np.testing.assert_array_equal(np.concatenate([part.means for part in parts]), out.means)
 
 
-@pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
+@pytest.mark.parametrize("update_first", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_model_that_varies_in_time_and_takes_inputs(update_first):
     model = wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS, controls=1))
     us = np.random.default_rng(3).normal(size=(STEPS, 1))

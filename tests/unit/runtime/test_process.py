@@ -43,7 +43,7 @@ def test_many_series_with_lapack_inside_end():
     assert printed == ["True"]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_two_threads_smooth_and_forecast_many_series_to_the_end():
     printed = run_python("""
         from concurrent.futures import ThreadPoolExecutor
