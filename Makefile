@@ -16,8 +16,9 @@ ALL_OF_PYENV = PYENV_VERSION=$$(pyenv versions --bare 2> /dev/null | paste -sd:)
 # Or every program that a test starts would compile this source again.
 unexport PYTHONDONTWRITEBYTECODE
 # A file stays with one worker: its tests share compiled programs, which are most of the time. A worker that dies ends
-# the run: by files, others wait for its tests for ever.
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile --max-worker-restart=0
+# the run: by files, others wait for its tests for ever. Files keep their order, since the longest have few tests, and would
+# run last and alone.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 .PHONY: demo test test-fleet check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs
 .PHONY: docs-release notebooks clean coverage check-arm dist check-dist sbom bench-history

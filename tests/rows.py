@@ -11,7 +11,7 @@ PARTS = QUICK | {"EKF", "IEKF", "UKF", "WoLF-TMD", "WoLF-PerCoordinate", "KF-IW"
 PARTS |= {"RSTKF", "Huber-KF", "MCKF", "ADF", "IMM", "OGD", "Beta-PF", "Beta-RBPF"}
 # Parts of their own whose contract only `make check-all` tests; tests/unit/inference/test_successors.py has the rest.
 SUCCESSORS = {"ST-RCGP", "OIKF", "RoLF", "STKF", "STKF-AR", "RunLength"}
-SLOW_GRADIENTS = {"RSTKF", "Huber-KF", "MCKF", "KF-Huang", "KF-Student", "KF-IW"}  # seconds to compile
+SLOW_GRADIENTS = {"IMM", "ADF", "RSTKF", "Huber-KF", "MCKF", "KF-Huang", "KF-Student", "KF-IW"}  # seconds to compile
 
 
 def mark(name, but=()):
@@ -21,6 +21,7 @@ def mark(name, but=()):
     return pytest.mark.thorough if name in PARTS - set(but) else pytest.mark.slow
 
 
-def rows(names, but=()):
-    """Parametrise a test over rows by tier; rows in `but` are slow."""
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=mark(name, but)) for name in names])
+def rows(names, but=(), slow=()):
+    """Parametrise a test over rows by tier; rows in `but` are slow, and so are further rows in `slow`."""
+    further = [pytest.param(name, marks=pytest.mark.slow) for name in slow]
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=mark(name, but)) for name in names] + further)

@@ -13,8 +13,8 @@ KILLS = Path(__file__).parent / "kills.py"
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        pytest.param("save", 8, marks=pytest.mark.thorough),
-        pytest.param("filter", 8, marks=pytest.mark.thorough),
+        pytest.param("save", 4, marks=pytest.mark.thorough),
+        pytest.param("filter", 4, marks=pytest.mark.thorough),
         pytest.param("save", 200, marks=pytest.mark.slow),
         pytest.param("filter", 50, marks=pytest.mark.slow),
     ],

@@ -76,7 +76,7 @@ def assert_evaluated(out, system, ys, tolerance):
 @pytest.mark.parametrize(
     ("states", "backend"),
     [
-        (40, "native"),
+        pytest.param(40, "native", marks=pytest.mark.slow),
         pytest.param(40, "xla", marks=pytest.mark.thorough),
         pytest.param(50, "native", marks=pytest.mark.slow),
         pytest.param(50, "xla", marks=pytest.mark.thorough),

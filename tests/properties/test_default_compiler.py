@@ -24,9 +24,10 @@ def test_the_quickstart_runs():
 
 
 @pytest.mark.thorough
-def test_tests_of_bits_pass_with_the_default_compiler():
+@pytest.mark.parametrize("tier", ["not thorough", pytest.param("thorough", marks=pytest.mark.slow)])
+def test_tests_of_bits_pass_with_the_default_compiler(tier):
     # Only these files: to collect all tests takes ten seconds more.
     files = [path for path in ROOT.glob("tests/**/test_*.py") if "mark.bits" in path.read_text()]
     assert files
-    done = run_tests("-m", "bits and not slow", *files)
+    done = run_tests("-m", f"bits and not slow and {tier}", *files)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -201,7 +201,7 @@ def test_many_nonlinear_series_agree_with_one(own):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("own", [False, True], ids=["one model", "own models"])
+@pytest.mark.parametrize("own", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_many_large_series_agree_with_one(own):
     models = [wolf.LinearModel(**oracle.random_system(seed, states=10)) for seed in range(3)]
     models = models if own else models[0]

@@ -36,6 +36,8 @@ OPTIONS += ("q_uncertainty",)
 each_method = pytest.mark.parametrize("name", NAMES)
 each_row = rows(NAMES)
 each_short_row = rows(NAMES, but=SLOW_GRADIENTS)
+LARGEST = "Adaptive"  # program by far, which takes ten seconds to compile with its gradients
+each_small_row = rows([name for name in NAMES if name != LARGEST], but=SLOW_GRADIENTS, slow=[LARGEST])
 traces = []
 
 
@@ -123,7 +125,7 @@ def test_every_part_is_in_a_row_that_is_always_asked():
     assert {part for name in asked for part in parts(name)} == {part for name in PARTS for part in parts(name)}
 
 
-@each_short_row
+@each_small_row
 def test_a_jitted_vmapped_scan_of_steps_is_the_filter(name, tracking, ys, x64):
     if name in DRAWN:
         pytest.skip("draws by a key of its own: tests/unit/inference/test_particle.py")
@@ -147,7 +149,7 @@ def test_a_jitted_vmapped_scan_of_steps_is_the_filter(name, tracking, ys, x64):
 
 
 @pytest.mark.thorough
-@each_short_row
+@each_small_row
 def test_gradients_match_finite_differences(name, tracking, ys, x64):
     if name in DRAWN | {"OGD"}:
         pytest.skip("resampling has no gradient; OGD does not depend on Q and R")

@@ -46,7 +46,7 @@ def bending():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", SIGMA)
-@pytest.mark.parametrize("prefix", ["", "WoLF-"])
+@pytest.mark.parametrize("prefix", [pytest.param("", marks=pytest.mark.slow), "WoLF-"])
 def test_sigma_points_on_linear_functions_equal_the_linear_filter(name, prefix, tracking, dirty):
     functions = wolf.StateSpaceModel(straight, first_two, tracking.Q, tracking.R, tracking.prior)
     expected = wolf.filter(tracking, dirty.measurements, method="WoLF" if prefix else "KF")

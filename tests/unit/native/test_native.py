@@ -299,7 +299,7 @@ def test_code_with_a_recorder_of_wolf_is_stored(tmp_path, monkeypatch):
     "methods",
     [
         [wolf.WoLF(wolf.weights.MahalanobisIMQ(metric=metric)) for metric in "SR"],
-        [wolf.Adaptive(sensors=sensors) for sensors in ("each", (0, 0))],
+        pytest.param([wolf.Adaptive(sensors=sensors) for sensors in ("each", (0, 0))], marks=pytest.mark.slow),
         [wolf.methods.make("KF", form=form) for form in ("joseph", "sqrt")],
     ],
 )

@@ -122,9 +122,10 @@ UNMIX = np.linalg.inv(MIX)
             functions(move, lambda x: jnp.sort(jnp.stack([x[0] + x[1], x[0] - x[1]]))),
             functions(move, lambda x: jnp.stack([jnp.minimum(*both_ways(x)), jnp.maximum(*both_ways(x))])),
         ),
-        (
+        pytest.param(
             functions(lambda x: jnp.linalg.solve(jnp.asarray(MIX, x.dtype), x), range_bearing),
             functions(lambda x: jnp.asarray(UNMIX, x.dtype) @ x, range_bearing),
+            marks=pytest.mark.slow,
         ),
         (
             functions(lambda x: move(x).at[jnp.array([0, 2])].multiply(jnp.array([0.9, 0.8], x.dtype)), range_bearing),
