@@ -136,7 +136,7 @@ def grow(kind, count):
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        pytest.param("lengths", 60, marks=pytest.mark.thorough),
+        pytest.param("lengths", 40, marks=pytest.mark.thorough),
         pytest.param("lengths", 2_000, marks=pytest.mark.slow),
         pytest.param("steps", 100_000, marks=pytest.mark.slow),
         pytest.param("models", 300, marks=pytest.mark.slow),
