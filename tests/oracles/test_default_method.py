@@ -365,7 +365,7 @@ def test_a_constant_level_costs_what_is_documented(q, r, most, least):
     assert held > least
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05])
+@pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_a_light_jump_mode_follows_jumps_better(share):
     """An IMM of two adaptive filters, one with jumps; 1 % of the steps jump by N(0, 10²) in every state."""
     rng = np.random.default_rng(0)

@@ -87,7 +87,7 @@ def diffuse(states, measured, prior_var, rng):
 
 
 @pytest.mark.parametrize("prior_var", [1e11, 1e16, 1e20])
-@pytest.mark.parametrize(("states", "measured"), [(2, 1), (12, 3)])
+@pytest.mark.parametrize(("states", "measured"), [(2, 1), pytest.param(12, 3, marks=pytest.mark.slow)])
 def test_a_diffuse_prior_selects_the_square_root_form(states, measured, prior_var, rng):
     model, ys = diffuse(states, measured, prior_var, rng), rng.normal(size=(20, measured))
     for build in (wolf.KF, wolf.Learned):

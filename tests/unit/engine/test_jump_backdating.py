@@ -93,7 +93,7 @@ def test_missing_measurements_are_not_in_a_run():
     assert jump_backdating.possible_starts(counts, won, np.ones(5, bool)) == [[1, 0]]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_sensors_tested_separately_jump_together():
     model = wolf.LinearModel(np.eye(1), np.ones((3, 1)), 0.1 * np.eye(1), np.eye(3), np.zeros(1), np.eye(1))
     rng = np.random.default_rng(5)

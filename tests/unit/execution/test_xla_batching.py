@@ -148,6 +148,7 @@ def test_memory_stays_flat(kind, count):
     assert maps_after < 1.15 * maps + 500
 
 
+@pytest.mark.slow
 def test_large_programs_stay_few_whatever_lengths_come(monkeypatch):
     """Above `MAX_FINE_LENGTHS` lengths are padded to powers of two: the same bits, and bounded programs."""
     model, ys = wolf.models.local_level(0.1, 1.0), np.random.default_rng(0).normal(size=400)

@@ -27,7 +27,7 @@ def waves(rng):
     return X, y, clean
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_regressor_passes_the_checks_of_scikit_learn():
     check_estimator(wolf.OnlineRegressor(), on_skip=None)
 

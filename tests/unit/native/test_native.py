@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import oracle
+from tests.rows import rows
 
 import wolf
 from wolf.api.smoothing import smoothing_task
@@ -60,7 +61,7 @@ GAUSSIAN = [name for name in wolf.methods.names() if not wolf.methods.make(name)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", GAUSSIAN)
+@rows(GAUSSIAN)
 def test_every_method_is_the_same_filter_by_native_code_and_by_xla(name):
     """RSTKF, IMM, RoLF and RunLength amplify rounding errors after 1e150, so they do not get such values."""
     ys = np.where(np.abs(YS) > 1e20, 50.0, YS) if name in ("RSTKF", "IMM", "RoLF", "RunLength") else YS

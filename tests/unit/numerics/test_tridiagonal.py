@@ -62,6 +62,7 @@ def test_a_reduction_in_single_precision_and_of_many():
     np.testing.assert_allclose(alone, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_gradients_flow_through_a_large_default():
     """Also with respect to off-diagonal entries of R, where it is diagonal; against finite differences."""
     system = oracle.random_system(5, states=20, measured=18)

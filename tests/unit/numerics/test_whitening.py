@@ -9,7 +9,7 @@ from wolf.numerics.linalg import whiten_both
 from wolf.numerics.precision import precision
 
 
-@pytest.mark.parametrize("kind", [pytest.param("full", marks=pytest.mark.slow), "diagonal"])
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow) for kind in ("full", "diagonal")])
 def test_white_coordinates_and_their_derivatives_are_those_of_a_cholesky_factor(kind):
     rng = np.random.default_rng(2)
     cov, spread = (root @ root.T + np.eye(11) for root in rng.normal(size=(2, 11, 11)))

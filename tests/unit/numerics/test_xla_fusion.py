@@ -118,9 +118,10 @@ UNMIX = np.linalg.inv(MIX)
 @pytest.mark.parametrize(
     ("awkward", "plain"),
     [
-        (
+        pytest.param(
             functions(move, lambda x: jnp.sort(jnp.stack([x[0] + x[1], x[0] - x[1]]))),
             functions(move, lambda x: jnp.stack([jnp.minimum(*both_ways(x)), jnp.maximum(*both_ways(x))])),
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             functions(lambda x: jnp.linalg.solve(jnp.asarray(MIX, x.dtype), x), range_bearing),
