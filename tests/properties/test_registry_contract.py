@@ -37,14 +37,6 @@ each_method = pytest.mark.parametrize("name", NAMES)
 each_row = rows(NAMES)
 each_short_row = rows(NAMES, but=SLOW_GRADIENTS)
 DIFFERENTIATED = {"KF", "WoLF", "KF-B", "Learned", "WoLF-TMD", "EKF", "UKF"}  # others take seconds to compile
-    "KF",
-    "WoLF",
-    "KF-B",
-    "Learned",
-    "WoLF-TMD",
-    "EKF",
-    "UKF",
-}  # by `make check`: compilation takes seconds
 each_small_row = rows([name for name in NAMES if name in DIFFERENTIATED], slow=[*sorted(set(NAMES) - DIFFERENTIATED)])
 traces = []
 
