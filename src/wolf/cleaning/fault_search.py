@@ -132,9 +132,8 @@ class FaultSearch:
         spans: dict[int, tuple[int, int]] = {}
         for first in self.shifts:
             near = faults[(faults[:, 0] <= first + longest) & (faults[:, 1] >= first - longest)]
-            start, stop = (near[0, 0], max(near[-1, 1], first)) if len(near) else (0, len(self.mask))
-            if stop - start <= longest:
-                spans[first] = int(start), int(stop)
+            if len(near) and max(near[-1, 1], first) - near[0, 0] <= longest:
+                spans[first] = int(near[0, 0]), int(max(near[-1, 1], first))
         if not spans:
             return
         mask, offset = self.mask.copy(), self.offset.copy()
@@ -144,11 +143,12 @@ class FaultSearch:
             self.mask[start:stop] = True
         errors = self.run_pass(smooth=False).errors / self.scale
         left = step_scan.find(errors, self.known & ~self.mask, self.shape, self.limits).first
+        self.mask = mask
         for first, (start, stop) in spans.items():
             if np.any((left >= start - longest) & (left <= stop + longest)):
                 self.offset[first:] += steps[first]
-                self.mask[start:stop] = mask[start:stop]
             else:
+                self.mask[start:stop] = True
                 self.shifts = [each for each in self.shifts if each != first]
 
     def refine_boundaries(self) -> None:

@@ -98,6 +98,15 @@ def test_where_a_series_wanders_fast_a_noisy_run_has_no_holes_and_clean_ends(off
     assert np.flatnonzero(found.outlier).tolist() == list(range(100, 108))
 
 
+def test_a_spike_beside_a_permanent_step_leaves_the_step(values):
+    dirty = values + 30.0 * (np.arange(len(values)) >= FIRST)
+    dirty[FIRST - 10] += 40.0
+    found = judged(dirty)
+    assert {FIRST - 10} <= set(np.flatnonzero(found.outlier)) <= {FIRST - 10, FIRST}
+    assert set(np.flatnonzero(found.fault == "shift")) <= {FIRST, FIRST + 1}
+    assert (found.fault == "shift").sum() == 1
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_good_readings_beside_some_that_are_hundreds_of_deviations_off_are_kept(seed):
     rng = np.random.default_rng(seed)
