@@ -16,7 +16,7 @@ from wolf.models.registry import Named
 
 
 class Explained(NamedTuple):
-    """What exogenous variables explain of a series.
+    """Part of a series that exogenous variables explain.
 
     Attributes:
         share: (T, M), that is subtracted.

@@ -21,7 +21,7 @@ from wolf.statespace import LinearModel
 
 
 class ExplainedByOthers(NamedTuple):
-    """What the other columns explain of a column.
+    """Part of a column that the other columns explain.
 
     Attributes:
         share: as for exogenous variables.

@@ -43,7 +43,7 @@ class Start(NamedTuple):
 
 
 class FitData(NamedTuple):
-    """What a fit was made from.
+    """Inputs of a fit.
 
     Attributes:
         ys: measurements, (series, T, M).

@@ -65,7 +65,7 @@ def joint(models: Sequence[LinearModel], correlation: ArrayLike, names: Sequence
 
 
 def _joint_rows(models: list[LinearModel]) -> np.ndarray:
-    """Put the row of each model at the place of its states, (..., M, D)."""
+    """Place the row of each model at its states, (..., M, D)."""
     rows = [np.asarray(each.H) for each in models]
     lead = np.broadcast_shapes(*(row.shape[:-2] for row in rows))
     whole, first = np.zeros((*lead, len(rows), sum(row.shape[-1] for row in rows))), 0

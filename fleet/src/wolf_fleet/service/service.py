@@ -192,7 +192,7 @@ class Service:
 
     @property
     def losses(self) -> list[str]:
-        """What was damaged or missing at a start with `recover`."""
+        """List what was damaged or missing at a start with `recover`."""
         return self._checkpoint.losses
 
     # Start.

@@ -64,7 +64,7 @@ class KeyGroups:
 
 @runtime_checkable
 class ModelLearner(Protocol):
-    """What learns the models of keys from their first rows; `WarmUp` is one."""
+    """Protocol of learning the models of keys from their first rows; `WarmUp` is one."""
 
     @property
     def rows(self) -> int:
@@ -78,7 +78,7 @@ class ModelLearner(Protocol):
 
     @property
     def settings(self) -> JsonObject:
-        """What a later run with the same state must have too."""
+        """Settings that a later run with the same state must share."""
         ...
 
     def make_bank(self, num_values: int) -> Bank:
@@ -92,7 +92,7 @@ class ModelLearner(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class WarmUp:
-    r"""What is learned from the first rows of each key; in place of a bank for streams and services.
+    r"""Models that are learned from the first rows of each key; in place of a bank for streams and services.
 
     Args:
         rows: number of rows of a key from which its model is learned. They wait until then.
@@ -130,7 +130,7 @@ class WarmUp:
 
     @property
     def settings(self) -> JsonObject:
-        """What a later run with the same state must have too."""
+        """Settings that a later run with the same state must share."""
         return {"rows": self.rows, "model": self.model, "group": self.group}
 
     @property

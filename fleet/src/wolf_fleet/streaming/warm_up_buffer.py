@@ -78,7 +78,7 @@ class WarmUpBuffer:
             self._held.setdefault(self._group_of(key), _HeldRows()).add(key, time, values)
 
     def add_learned(self, learned: dict[str, JsonObject]) -> None:
-        """Give the bank models that were learned earlier."""
+        """Add the models that were learned earlier to the bank."""
         self.learned |= learned
         self._bank.add_models({name: self._model(each) for name, each in learned.items()})
 

@@ -52,7 +52,7 @@ def _with_mark(column: "pa.ChunkedArray", decimal: str) -> "pa.ChunkedArray":
 
 
 def _escape(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Put an apostrophe before cells that begin like a formula and are no numbers."""
+    """Prepend an apostrophe to cells that begin like a formula and are no numbers."""
     from pyarrow import compute
 
     risky = compute.match_substring_regex(column, FORMULA)

@@ -72,7 +72,7 @@ class CandidateFit(NamedTuple):
 
 
 class CandidateStructure(NamedTuple):
-    """What is known of a candidate without data.
+    """Properties of a candidate that do not depend on the data.
 
     Attributes:
         sum: components.

@@ -299,7 +299,7 @@ class Bank:
 
     @property
     def _identity(self) -> object:
-        """What identifies the models of the states: one model, or all of them."""
+        """Identity of the models of the states: one model, or all of them."""
         return self.model if self._models.is_single else (self._models.default_model, self._arguments)
 
     @cached_property

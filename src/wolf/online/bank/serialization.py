@@ -34,7 +34,7 @@ def make_prefix(model: object, method: Filter, dtype: str, intervals: ConformalI
 
 
 def seal(prefix: bytes, state: bytes) -> bytes:
-    """Put the prefix and a checksum before the bytes of a single state."""
+    """Prepend the prefix and a checksum to the bytes of a single state."""
     return prefix + crc32(state).to_bytes(CHECKSUM_BYTES, "little") + state
 
 

@@ -76,7 +76,7 @@ class _BankRecorder:
 
 
 def join_kinds(parts: list[BankStep], order: np.ndarray) -> BankStep:
-    """Put results of several kinds together; means of filters with fewer states end with NaN.
+    """Join results of several kinds; means of filters with fewer states end with NaN.
 
     Args:
         parts: one for each kind.

@@ -12,7 +12,7 @@ BATCH_ROWS = 1000  # written together
 
 
 class Position(NamedTuple):
-    """How far the output was written: all rows of the parts before `part`, and the first `rows` rows of that part."""
+    """Position up to which the output was written: all parts before `part`, and the first `rows` rows of that part."""
 
     part: int
     rows: int
